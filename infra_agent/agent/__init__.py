@@ -1,0 +1,1 @@
+"""The loop, the actions a brain may ask for, and the dossier it sees."""

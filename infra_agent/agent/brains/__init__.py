@@ -1,0 +1,1 @@
+"""Brains: playbook, search and script."""

@@ -1,0 +1,70 @@
+"""The Dossier: all that a brain sees before it decides. Built from the run's state, the same for every brain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from infra_agent.goal.model import Goal
+from infra_agent.stack.engines.base import Parameter
+from infra_agent.stack.model import ParameterValue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HypothesisView:
+    """A hypothesis and how it ended so far: `open`, `supported` or `refuted`."""
+
+    id: str
+    family: str
+    cause: str
+    source: str
+    status: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CandidateView:
+    """A candidate as the brain sees it. `ratio` values are None until measured."""
+
+    id: str
+    hypothesis: str
+    family: str
+    base: str
+    changes: Mapping[str, ParameterValue]
+    risk: str
+    status: str
+    """proposed, screened, accepted, rejected, inconclusive, invalid or waiting."""
+    reason: str
+    screen: str | None
+    """promote, reject or unclear."""
+    screen_ratio: float | None
+    proved_ratio: float | None
+    cost_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dossier:
+    """Facts only, in a fixed order. `signals` merge the newest valid observations of the best configuration."""
+
+    goal: Goal
+    concurrency: int
+    parameters: tuple[Parameter, ...]
+    stock_settings: Mapping[str, ParameterValue]
+    best: str
+    best_settings: Mapping[str, ParameterValue]
+    space: Mapping[str, tuple[ParameterValue, ...]]
+    signals: Mapping[str, float | str | bool]
+    measured: bool
+    noise_sd_log: float
+    hypotheses: tuple[HypothesisView, ...]
+    candidates: tuple[CandidateView, ...]
+    refusals: tuple[str, ...]
+    elapsed_s: float
+    budget_s: float
+    reserve_s: float
+    """Budget kept back for the honesty row, the final relaunch and the report."""
+    block_s: float
+    """Wall time of one block as measured (or estimated) so far."""
+    climb_s: float
+    """Wall time of one candidate's climb to the screen as measured so far."""
+    seed: int
+    lane: str

@@ -1,0 +1,1 @@
+"""Reversible changes and the candidates built from them."""

@@ -1,0 +1,137 @@
+"""The one exception tree, and the exit code of each leaf.
+
+    InfraAgentError                70  internal
+    ├── UsageError                  2  the command, goal or configuration is wrong
+    │   ├── GoalError               2  the goal text leaves something open
+    │   ├── ConfigError             2  infra-agent.toml, a playbook or a script is wrong
+    │   └── RunNotFound             2  no such run
+    ├── LedgerError                 1  a ledger does not verify
+    ├── BudgetSpent                 4  the goal's budget is used up
+    ├── SandboxUnavailable          5  a promised wall cannot be held
+    ├── StackError                  6  the stack failed
+    │   ├── StackStartError         6  died, hung or never became healthy
+    │   ├── StackIdentityError      6  another model answers than was asked for
+    │   ├── StackSetupError         6  environment or weights cannot be prepared
+    │   └── PortInUse               6  the port is taken
+    └── Interrupted               130  stopped by the user
+
+An error names the cause (`message`), the place (`where`), the evidence (`lines`) and the next step (`hint`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import ClassVar
+
+
+class ExitCode(IntEnum):
+    """Exit codes of every command."""
+
+    OK = 0
+    NOT_MET = 1
+    USAGE = 2
+    WAITING = 3
+    BUDGET = 4
+    SANDBOX = 5
+    STACK = 6
+    INTERNAL = 70
+    INTERRUPTED = 130
+
+
+class InfraAgentError(Exception):
+    """Base of all errors that a user may see."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.INTERNAL
+    kind: ClassVar[str] = "internal"
+
+    def __init__(self, message: str, *, where: str = "", hint: str = "", lines: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.message = message
+        self.where = where
+        self.hint = hint
+        self.lines = tuple(lines)
+
+
+class UsageError(InfraAgentError):
+    """The command cannot be carried out as written."""
+
+    exit_code = ExitCode.USAGE
+    kind = "usage"
+
+
+class GoalError(UsageError):
+    """The goal leaves metric, target or a unit open, or contradicts itself."""
+
+    kind = "goal"
+
+
+class ConfigError(UsageError):
+    """A configuration file has an unknown key or a value that cannot be."""
+
+    kind = "config"
+
+
+class RunNotFound(UsageError):
+    """No run has this id."""
+
+    kind = "run_not_found"
+
+
+class LedgerError(InfraAgentError):
+    """The event chain is broken."""
+
+    exit_code = ExitCode.NOT_MET
+    kind = "ledger"
+
+
+class BudgetSpent(InfraAgentError):
+    """The goal's budget is used up."""
+
+    exit_code = ExitCode.BUDGET
+    kind = "budget"
+
+
+class SandboxUnavailable(InfraAgentError):
+    """No sandbox can be had on this machine."""
+
+    exit_code = ExitCode.SANDBOX
+    kind = "sandbox"
+
+
+class StackError(InfraAgentError):
+    """The system under test failed."""
+
+    exit_code = ExitCode.STACK
+    kind = "stack"
+
+
+class StackStartError(StackError):
+    """The engine died while starting, or never became ready."""
+
+    kind = "stack_start"
+
+
+class StackIdentityError(StackError):
+    """The server answers for another model than asked."""
+
+    kind = "stack_identity"
+
+
+class StackSetupError(StackError):
+    """The stack's environment or weights cannot be prepared."""
+
+    kind = "stack_setup"
+
+
+class PortInUse(StackError):
+    """Another process listens on the port."""
+
+    kind = "port_in_use"
+
+
+class Interrupted(InfraAgentError):
+    """The user stopped the command."""
+
+    exit_code = ExitCode.INTERRUPTED
+    kind = "interrupted"

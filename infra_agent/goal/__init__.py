@@ -1,0 +1,1 @@
+"""Goal model, the grammar that reads goal sentences, and goal files."""

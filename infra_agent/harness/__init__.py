@@ -1,0 +1,1 @@
+"""Runs things: sandbox, processes, servers, the ladder and the budget."""

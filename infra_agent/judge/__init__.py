@@ -1,0 +1,1 @@
+"""Blocks, estimates and three-way decisions."""

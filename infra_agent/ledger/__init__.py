@@ -1,0 +1,1 @@
+"""The append-only event ledger and the state folded from it."""

@@ -1,0 +1,1 @@
+"""Reads playbooks (and later skills)."""

@@ -1,0 +1,1 @@
+"""The HTML and JSON report, both from one model."""

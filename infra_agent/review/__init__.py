@@ -1,0 +1,1 @@
+"""Risk classes and the gate."""

@@ -1,0 +1,1 @@
+"""What is tuned: infra-agent.toml, engines, the embedded demo stack."""

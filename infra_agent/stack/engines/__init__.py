@@ -1,0 +1,1 @@
+"""One file per serving engine behind `base.Engine`."""

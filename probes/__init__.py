@@ -1,0 +1,1 @@
+"""Local experiments, each usable alone; imports nothing of infra_agent."""

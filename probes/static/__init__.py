@@ -1,0 +1,1 @@
+"""Facts that need no run."""

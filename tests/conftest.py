@@ -1,0 +1,36 @@
+"""Fixtures of the whole suite: the demo stack, and the rule that a test leaves no process behind."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from infra_agent.stack.model import LaunchSpec, Stack
+
+
+@pytest.fixture(autouse=True)
+def leaves_nothing_behind() -> Iterator[None]:
+    """Fail a test that leaves a child process or a changed environment."""
+    before = dict(os.environ)
+    me = psutil.Process()
+    children = {child.pid for child in me.children(recursive=True)}
+    yield
+    gone, alive = psutil.wait_procs([c for c in me.children(recursive=True) if c.pid not in children], timeout=3)
+    left = [child.cmdline() for child in alive if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
+    assert not left, f"processes left behind: {left}"
+    changed = {key for key in before.keys() | os.environ.keys() if before.get(key) != os.environ.get(key)}
+    assert changed <= {"PYTEST_CURRENT_TEST"}, f"environment changed: {changed}"
+
+
+@pytest.fixture(scope="session")
+def demo_stack() -> Stack:
+    """The embedded demo stack, prepared (environment and weights) on first use."""
+    return Stack(
+        name="demo",
+        engine="transformers",
+        model="/work/scratch/model",
+        launch=LaunchSpec(python="/work/scratch/v/bin/python", parameters={"cb_num_blocks": 64}),
+    )
