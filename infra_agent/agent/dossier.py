@@ -68,3 +68,5 @@ class Dossier:
     """Wall time of one candidate's climb to the screen as measured so far."""
     seed: int
     lane: str
+    turn: int
+    """Actions asked for so far in this lane."""

@@ -152,10 +152,19 @@ class CandidateProposed(EventData):
     lane: Lane
 
 
+class ActionTaken(EventData):
+    """A brain's valid action, recorded before it is carried out. `turn` counts from 0, refusals included."""
+
+    kind: ClassVar[str] = "action"
+    turn: int
+    action: dict[str, Any]
+
+
 class ActionRefused(EventData):
     """A brain asked for something that is not allowed or not well formed. Charged, not executed."""
 
     kind: ClassVar[str] = "action_refused"
+    turn: int
     action: str
     error: str
 
@@ -319,7 +328,7 @@ KINDS: dict[str, type[EventData]] = {
     model.kind: model
     for model in (
         RunStarted, RunResumed, Recovered, PhaseStarted, LaunchStarted, LaunchEnded, ObservationMade, HypothesisStated,
-        CandidateProposed, ActionRefused, Screened, NoiseKnown, BlockMeasured, Looked, VerdictGiven, Accepted,
+        CandidateProposed, ActionTaken, ActionRefused, Screened, NoiseKnown, BlockMeasured, Looked, VerdictGiven, Accepted,
         WaitingForApproval, HonestyRow, FinalMeasured, Note, Interrupted, RunFinished,
     )
 }  # fmt: skip

@@ -55,5 +55,7 @@ class RunState:
     final: k.FinalMeasured | None = None
     finished: k.RunFinished | None = None
     best: str = "stock"
+    turns: int = 0
+    """Actions a brain has asked for so far, refused ones included."""
     elapsed_s: float = 0.0
     sessions: int = 1
