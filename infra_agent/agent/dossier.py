@@ -37,6 +37,9 @@ class CandidateView:
     screen: str | None
     """promote, reject or unclear."""
     screen_ratio: float | None
+    """Geometric mean over its screening launches."""
+    measurements: int
+    """Screening launches so far."""
     proved_ratio: float | None
     cost_s: float
 
@@ -55,6 +58,9 @@ class Dossier:
     signals: Mapping[str, float | str | bool]
     measured: bool
     noise_sd_log: float
+    """Standard deviation of the log of one launch's figure, measured or assumed."""
+    goal_reached: bool
+    """Whether the accepted best already reaches the target by its proved estimate."""
     hypotheses: tuple[HypothesisView, ...]
     candidates: tuple[CandidateView, ...]
     refusals: tuple[str, ...]

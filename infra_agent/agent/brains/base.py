@@ -6,7 +6,6 @@ from typing import Protocol
 
 from infra_agent.agent.actions import Action
 from infra_agent.agent.dossier import Dossier
-from probes.base import Registry
 
 
 class Brain(Protocol):
@@ -17,6 +16,3 @@ class Brain(Protocol):
     def next(self, dossier: Dossier) -> Action:
         """The next action."""
         ...
-
-
-BRAINS: Registry[Brain] = Registry("brain")

@@ -1,0 +1,57 @@
+# Two commands set everything up: `make demo` runs the main job, `make test` passes the tests.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+GOAL ?= at 4 concurrent requests, double the output tokens per second without changing the answers
+
+.PHONY: help demo test check lint types contracts deps style format features judge-calibration clean
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
+
+$(VENV)/core: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "infra-agent needs Python 3.11 or newer")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/dev: $(VENV)/core
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+demo: $(VENV)/core ## Tune a real inference server on this machine (about 10 minutes after installation)
+	$(BIN)/infra-agent run --stack demo --goal "$(GOAL)"
+
+test: $(VENV)/dev ## Run the tests, the real engine among them (installs the demo stack once)
+	$(BIN)/python -m pytest
+
+check: lint types contracts deps style ## Lint, types, import contracts, dependencies, size budgets
+
+lint: $(VENV)/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/dev
+	$(BIN)/mypy
+
+contracts: $(VENV)/dev
+	$(BIN)/lint-imports
+
+deps: $(VENV)/dev
+	$(BIN)/deptry infra_agent probes
+
+style: $(VENV)/dev
+	$(BIN)/python scripts/style.py
+
+format: $(VENV)/dev ## Format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+features: $(VENV)/dev ## Run the scoreboard's commands and write docs/features.md
+	$(BIN)/python scripts/features.py
+
+judge-calibration: $(VENV)/dev ## Simulated error rates of the judge beside other rules
+	$(BIN)/python scripts/judge_calibration.py --check
+
+clean: ## Remove environments and caches (runs are kept)
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build dist

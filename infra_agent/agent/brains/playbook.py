@@ -1,0 +1,105 @@
+"""The default brain: walks the playbooks whose symptoms were observed, lever by lever, until budget or levers end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from infra_agent.agent.actions import (
+    Action,
+    ConcludeAction,
+    HypothesiseAction,
+    MeasureAction,
+    ParameterChange,
+    Prediction,
+    ProposeAction,
+    ProveAction,
+)
+from infra_agent.agent.brains.spending import room_for_candidate, worth_proving
+from infra_agent.agent.dossier import Dossier
+from infra_agent.library.playbooks import Lever, Playbook
+from infra_agent.stack.engines.base import Parameter
+from infra_agent.stack.model import ParameterValue
+
+ANY_FAMILY = "*"
+
+
+class Step(NamedTuple):
+    """One thing to try: a lever of a playbook, and a value of one of its parameters."""
+
+    playbook: Playbook
+    lever: Lever
+    parameter: Parameter
+    value: ParameterValue
+
+
+class PlaybookBrain:
+    """Deterministic: the same dossier gives the same action."""
+
+    name = "playbook"
+
+    def __init__(self, playbooks: Sequence[Playbook]) -> None:
+        self._playbooks = tuple(playbooks)
+
+    def next(self, dossier: Dossier) -> Action:
+        """Measure first, prove what screened well, then try the next lever; conclude when nothing is left."""
+        if not dossier.measured:
+            return MeasureAction(probe="load", target="stock")
+        promising = next(
+            (
+                c
+                for c in dossier.candidates
+                if c.screen == "promote" and c.status == "screened" and worth_proving(c, dossier)
+            ),
+            None,
+        )
+        if promising is not None:
+            return ProveAction(candidate=promising.id)
+        step = next(self._steps(dossier), None)
+        if step is None:
+            return ConcludeAction(reason="every lever of the search space was tried")
+        if not room_for_candidate(dossier):
+            return ConcludeAction(reason=f"no budget left for another candidate; next would be {step.parameter.title}")
+        return self._try(step, dossier)
+
+    def _steps(self, dossier: Dossier) -> Iterator[Step]:
+        """All untried steps, in the order of the playbooks that match."""
+        for playbook in self._playbooks:
+            if not playbook.matches(dossier.goal.metric, dossier.signals):
+                continue
+            for lever in playbook.levers:
+                for parameter, value in _untried(lever.family, dossier):
+                    yield Step(playbook, lever, parameter, value)
+
+    def _try(self, step: Step, dossier: Dossier) -> Action:
+        source = f"playbook:{step.playbook.name}"
+        family = step.parameter.family
+        stated = next((h for h in dossier.hypotheses if h.source == source and h.family == family), None)
+        if stated is None:
+            return _hypothesis(step, dossier, source)
+        change = ParameterChange(parameter=step.parameter.name, value=step.value)
+        return ProposeAction(hypothesis=stated.id, changes=(change,), base="best")
+
+
+def _hypothesis(step: Step, dossier: Dossier, source: str) -> HypothesiseAction:
+    metric = dossier.goal.metric.value
+    return HypothesiseAction(
+        family=step.parameter.family,
+        cause=step.lever.cause,
+        place=step.lever.place if step.lever.family != ANY_FAMILY else step.parameter.title,
+        refuted_by=step.lever.refuted_by,
+        predictions=(Prediction(rung="load", metric=metric, low=step.lever.low, high=step.lever.high),),
+        source=source,
+    )
+
+
+def _untried(family: str, dossier: Dossier) -> Iterator[tuple[Parameter, ParameterValue]]:
+    """Values of the search space in this family that are neither in force on the best nor tried already."""
+    tried = {(name, value) for candidate in dossier.candidates for name, value in candidate.changes.items()}
+    for parameter in dossier.parameters:
+        if family not in (ANY_FAMILY, parameter.family):
+            continue
+        for value in dossier.space.get(parameter.name, ()):
+            current = dossier.best_settings.get(parameter.name, parameter.default)
+            if value != current and (parameter.name, value) not in tried:
+                yield parameter, value

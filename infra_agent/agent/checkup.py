@@ -1,0 +1,106 @@
+"""The checks of `infra-agent doctor`: what a run needs, found or not, and how to mend it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from infra_agent.errors import ExitCode, InfraAgentError
+from infra_agent.harness.machine import busy_neighbours, describe_machine
+from infra_agent.harness.sandbox import hold_walls
+from infra_agent.harness.versions import engine_version
+from infra_agent.library.playbooks import load_playbooks
+from infra_agent.stack.demo import demo_paths
+from infra_agent.stack.engines import get_engine
+from infra_agent.stack.files import DEMO, resolve_stack, validate_paths
+from infra_agent.stack.setup import env_ready
+from infra_agent.stack.weights import weights_ready
+
+LOW_DISK_BYTES = 2 * 10**9
+NEIGHBOUR_SAMPLE_S = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One check. `fix` says what to do when it is not ok."""
+
+    name: str
+    ok: bool
+    found: str
+    fix: str = ""
+    exit_code: ExitCode = ExitCode.USAGE
+
+    def lines(self) -> list[str]:
+        """The check for people."""
+        first = f"{'ok ' if self.ok else 'NO '} {self.name:<12}{self.found}"
+        return [first] if self.ok or not self.fix else [first, f"{'':16}fix: {self.fix}"]
+
+
+def check_machine(stack_ref: str | None, cwd: Path, no_sandbox: bool) -> list[Finding]:
+    """All checks; none of them starts an engine or changes anything."""
+    return [
+        _machine(),
+        _checked("sandbox", lambda: _walls(no_sandbox)),
+        _checked("stack", lambda: _stack(stack_ref, cwd)),
+        _checked("engine", lambda: _engine(stack_ref, cwd)),
+        _checked("playbooks", lambda: f"{len(load_playbooks())} loaded"),
+        _disk(cwd),
+        _neighbours(),
+    ]
+
+
+def _checked(name: str, check: Callable[[], str]) -> Finding:
+    try:
+        return Finding(name=name, ok=True, found=check())
+    except InfraAgentError as error:
+        found = f"{error.message} ({error.where})" if error.where else error.message
+        return Finding(name=name, ok=False, found=found, fix=error.hint, exit_code=error.exit_code)
+
+
+def _machine() -> Finding:
+    facts = describe_machine()
+    shown = ", ".join(f"{key} {value}" for key, value in facts.items())
+    return Finding(name="machine", ok=True, found=shown)
+
+
+def _walls(no_sandbox: bool) -> str:
+    walls = hold_walls(no_sandbox)
+    return f"{walls.mode}: {walls.detail}; {walls.network}"
+
+
+def _stack(stack_ref: str | None, cwd: Path) -> str:
+    stack, source = resolve_stack(stack_ref, cwd)
+    if source == DEMO:
+        return "demo, installed" if _demo_ready() else "demo, not installed yet: `infra-agent run` installs it first"
+    validate_paths(stack)
+    return f"{source}: {stack.engine}, {len(stack.space)} parameters may change"
+
+
+def _demo_ready() -> bool:
+    paths = demo_paths()
+    return env_ready(paths) and weights_ready(paths.weights)
+
+
+def _engine(stack_ref: str | None, cwd: Path) -> str:
+    stack, source = resolve_stack(stack_ref, cwd)
+    if source == DEMO and not _demo_ready():
+        return f"{stack.engine}: comes with the demo"
+    return f"{stack.engine} {engine_version(get_engine(stack.engine), stack)}"
+
+
+def _disk(cwd: Path) -> Finding:
+    free = shutil.disk_usage(cwd).free
+    ok = free >= LOW_DISK_BYTES
+    fix = "free at least 2 GB, or set INFRA_AGENT_RUNS to another disk"
+    return Finding(name="disk", ok=ok, found=f"{free / 1e9:.1f} GB free for runs", fix=fix)
+
+
+def _neighbours() -> Finding:
+    busy = busy_neighbours((), NEIGHBOUR_SAMPLE_S)
+    names = ", ".join(str(neighbour) for neighbour in busy)
+    fix = "stop them before a run: they share the cores that are measured"
+    return Finding(
+        name="neighbours", ok=not busy, found=names or "no busy process", fix=fix, exit_code=ExitCode.NOT_MET
+    )

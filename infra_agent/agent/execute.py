@@ -1,0 +1,159 @@
+"""Carries out a brain's actions: checks each against scope and state, refuses with a precise error, or runs it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+
+from infra_agent.agent.actions import (
+    Action,
+    ConcludeAction,
+    HypothesiseAction,
+    MeasureAction,
+    ParameterChange,
+    ProposeAction,
+    ProveAction,
+)
+from infra_agent.changes.change import STOCK, LaunchChange, apply, settings_digest
+from infra_agent.errors import UsageError
+from infra_agent.harness.baseline import measure_again, measure_stock
+from infra_agent.harness.ladder import climb
+from infra_agent.harness.session import Session
+from infra_agent.harness.verdicts import judge_candidate
+from infra_agent.ledger import kinds as k
+from infra_agent.review.risk import derive_risk
+from infra_agent.stack.engines.base import Parameter
+from infra_agent.stack.model import ParameterValue
+
+PROBES = ("load",)
+PREFIX = {"agent": "C", "honesty": "S"}
+
+
+class ActionError(UsageError):
+    """An action that may not be carried out. The brain sees the message; it is charged, never executed."""
+
+    kind = "action"
+
+
+def execute(session: Session, action: Action, lane: k.Lane) -> None:
+    """Run one action; ActionError when it is out of scope or does not fit the state."""
+    if isinstance(action, MeasureAction):
+        _measure(session, action, lane)
+    elif isinstance(action, HypothesiseAction):
+        _hypothesise(session, action)
+    elif isinstance(action, ProposeAction):
+        candidate = _propose(session, action, lane)
+        climb(session, candidate, lane)
+    elif isinstance(action, ProveAction):
+        _require_screened(session, action.candidate, lane)
+        judge_candidate(session, action.candidate, lane)
+    elif not isinstance(action, ConcludeAction):
+        raise ActionError(f"no action {action!r}")
+
+
+def _measure(session: Session, action: MeasureAction, lane: k.Lane) -> None:
+    if action.probe not in PROBES:
+        raise ActionError(f"no probe {action.probe!r}; known: {', '.join(PROBES)}")
+    target = session.state.best if action.target == "best" else action.target
+    if target != STOCK and target not in session.state.candidates:
+        raise ActionError(f"no candidate {target!r}; known: {', '.join([STOCK, *session.state.candidates])}")
+    if target == STOCK and not any(made.candidate == STOCK for made in session.state.observations.values()):
+        measure_stock(session)
+    else:
+        measure_again(session, target, lane)
+
+
+def _hypothesise(session: Session, action: HypothesiseAction) -> None:
+    for prediction in action.predictions:
+        if prediction.low > prediction.high:
+            raise ActionError(f"prediction {prediction.metric}: low {prediction.low} is above high {prediction.high}")
+    stated = k.HypothesisStated(
+        id=f"H{len(session.state.hypotheses) + 1}",
+        family=action.family,
+        cause=action.cause,
+        place=action.place,
+        refuted_by=action.refuted_by,
+        predictions=tuple(prediction.model_dump() for prediction in action.predictions),
+        source=action.source,
+    )
+    session.ledger.append(stated)
+    expected = ", ".join(f"x{p.low:g}-{p.high:g} {p.metric}" for p in action.predictions)
+    session.narrator.line(stated.id, f"{stated.cause}; expected {expected}; refuted by: {stated.refuted_by}")
+
+
+def _propose(session: Session, action: ProposeAction, lane: k.Lane) -> str:
+    state = session.state
+    if action.hypothesis and action.hypothesis not in state.hypotheses:
+        raise ActionError(f"no hypothesis {action.hypothesis!r}; known: {', '.join(state.hypotheses) or 'none'}")
+    base = state.best if action.base == "best" and lane == "agent" else STOCK
+    before = session.settings_of(base)
+    changes = tuple(_checked(session, change, before) for change in action.changes)
+    if len({change.parameter for change in changes}) != len(changes):
+        raise ActionError("the same parameter is set twice in one candidate")
+    settings = apply(before, changes)
+    digest = settings_digest(state.started.stack_digest, settings)
+    twin = next((c for c in state.candidates.values() if c.proposed.digest == digest and c.proposed.lane == lane), None)
+    if twin is not None:
+        raise ActionError(f"{twin.proposed.id} is the same configuration; it was tried already")
+    return _record_candidate(session, action, lane, base, changes, settings, digest)
+
+
+def _checked(session: Session, change: ParameterChange, before: Mapping[str, ParameterValue]) -> LaunchChange:
+    """Refuse what the scope does not allow: names and values outside the stack's search space."""
+    if not session.goal.scope.parameters:
+        raise ActionError("the goal's scope allows no parameter changes")
+    space = session.stack.space
+    if change.parameter not in space:
+        near = difflib.get_close_matches(change.parameter, space, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ActionError(f"parameter {change.parameter!r} is not in the stack's search space{hint}")
+    allowed = space[change.parameter]
+    if not any(type(change.value) is type(value) and change.value == value for value in allowed):
+        listed = ", ".join(repr(value) for value in allowed)
+        raise ActionError(f"{change.parameter} = {change.value!r} is not allowed; the search space has {listed}")
+    return LaunchChange(parameter=change.parameter, value=change.value, before=before.get(change.parameter))
+
+
+def _record_candidate(
+    session: Session, action: ProposeAction, lane: k.Lane, base: str, changes: tuple[LaunchChange, ...],
+    settings: dict[str, ParameterValue], digest: str,
+) -> str:  # fmt: skip
+    table = {parameter.name: parameter for parameter in session.parameters}
+    count = sum(1 for c in session.state.candidates.values() if c.proposed.lane == lane)
+    stock = session.stock_settings
+    from_stock = [
+        LaunchChange(parameter=name, value=value, before=stock.get(name))
+        for name, value in settings.items()
+        if stock.get(name) != value
+    ]
+    risk = derive_risk(from_stock, session.parameters)
+    proposed = k.CandidateProposed(
+        id=f"{PREFIX[lane]}{count + 1}",
+        title=" + ".join(_title(change, table) for change in changes),
+        hypothesis=action.hypothesis,
+        base=base,
+        changes=tuple({"parameter": c.parameter, "value": c.value, "before": c.before} for c in changes),
+        settings=settings,
+        digest=digest,
+        risk=risk.risk.value,
+        risk_reasons=risk.reasons,
+        family=",".join(sorted({table[c.parameter].family for c in changes if c.parameter in table})) or "unknown",
+        lane=lane,
+    )
+    session.ledger.append(proposed)
+    return proposed.id
+
+
+def _title(change: LaunchChange, table: Mapping[str, Parameter]) -> str:
+    title = table[change.parameter].title if change.parameter in table else change.parameter
+    return title if change.value is True else f"{title} = {change.value}"
+
+
+def _require_screened(session: Session, candidate_id: str, lane: k.Lane) -> None:
+    candidate = session.state.candidates.get(candidate_id)
+    if candidate is None or candidate.proposed.lane != lane:
+        raise ActionError(f"no candidate {candidate_id!r}")
+    if candidate.verdict is not None:
+        raise ActionError(f"{candidate_id} was judged already: {candidate.verdict.decision}")
+    if candidate.screened is None:
+        raise ActionError(f"{candidate_id} has not been screened")

@@ -1,0 +1,128 @@
+"""After the brain has concluded: the honesty row, the clean relaunch of the winner, and the run's verdict."""
+
+from __future__ import annotations
+
+import math
+
+from infra_agent.agent.brains.search import SearchBrain
+from infra_agent.agent.loop import pursue
+from infra_agent.agent.view import build_dossier, screening_s
+from infra_agent.changes.change import STOCK
+from infra_agent.harness.figure import target_ratio
+from infra_agent.harness.ladder import estimate_data_fields
+from infra_agent.harness.proving import block_wall_s, log_ratios, measure_blocks, valid_blocks
+from infra_agent.harness.session import Session
+from infra_agent.harness.verdicts import close_open_candidates, judge_candidate
+from infra_agent.judge.decide import goal_reached
+from infra_agent.judge.estimate import estimate
+from infra_agent.judge.plan import LOOKS, plan_blocks
+from infra_agent.judge.types import Estimate
+from infra_agent.ledger import kinds as k
+from infra_agent.ledger.state import CandidateState
+
+FINAL_ALPHA = 0.05
+
+
+def run_honesty_row(session: Session) -> None:
+    """A plain search over the same space for the agent's screening time, its winner before the same judge."""
+    if session.state.honesty is not None or not session.stack.space:
+        return
+    agent_s = screening_s(session.state, "agent")
+    if agent_s == 0:
+        return
+    session.narrator.line("Honesty", f"plain search over the same space for the same screening time, {agent_s:.0f} s")
+    reason = pursue(session, SearchBrain(screen_s=agent_s, judges=False), "honesty")
+    winner = _winner(session)
+    shared = _twin(session, winner) if winner else None
+    if winner is not None and shared is None and winner.verdict is None:
+        judge_candidate(session, winner.proposed.id, "honesty")
+        winner = session.state.candidates[winner.proposed.id]
+    close_open_candidates(session, "honesty")
+    _record_honesty(session, agent_s, winner, shared, reason)
+
+
+def run_final(session: Session) -> None:
+    """Relaunch the winner clean beside stock, on seeds no earlier launch has used, until the goal is settled."""
+    best = session.state.best
+    if best == STOCK or session.state.final is not None:
+        return
+    settled: Estimate | None = None
+    for count in LOOKS[:3]:
+        if settled is not None and session.budget.remaining_s() < (count - settled.n) * block_wall_s(session):
+            break
+        logs = measure_blocks(session, best, STOCK, "final", "final", count)
+        settled = estimate(logs, FINAL_ALPHA)
+        if goal_reached(settled, target_ratio(session.goal, _mean(session, best, "base"))) != "undecided":
+            break
+    if settled is not None:
+        _record_final(session, best, settled)
+
+
+def _winner(session: Session) -> CandidateState | None:
+    """The search's best promoted configuration, by the mean of its screening launches."""
+    views = build_dossier(session, "honesty").candidates
+    promoted = [view for view in views if view.screen == "promote" and view.screen_ratio is not None]
+    best = max(promoted, key=lambda view: view.screen_ratio or 0.0, default=None)
+    return session.state.candidates[best.id] if best else None
+
+
+def _twin(session: Session, winner: CandidateState) -> CandidateState | None:
+    """An agent's candidate of the same configuration that was judged against stock already."""
+    for candidate in session.state.candidates.values():
+        same = candidate.proposed.digest == winner.proposed.digest and candidate.proposed.lane == "agent"
+        if same and candidate.proposed.base == STOCK and candidate.verdict is not None:
+            return candidate if candidate.verdict.estimate is not None else None
+    return None
+
+
+def _record_honesty(
+    session: Session, agent_s: float, winner: CandidateState | None, shared: CandidateState | None, reason: str
+) -> None:
+    source = shared or winner
+    verdict = source.verdict if source else None
+    trials = sum(1 for c in session.state.candidates.values() if c.proposed.lane == "honesty")
+    row = k.HonestyRow(
+        method="random sampling, then successive halving",
+        agent_screen_s=agent_s,
+        search_screen_s=screening_s(session.state, "honesty"),
+        trials=trials,
+        best=winner.proposed.title if winner else None,
+        shared_with=shared.proposed.id if shared else None,
+        decision=verdict.decision if verdict else "nothing found",
+        estimate=verdict.estimate if verdict else None,
+        reason=reason,
+    )
+    session.ledger.append(row)
+    found = f"x{row.estimate.ratio:.2f}" if row.estimate else "nothing"
+    session.narrator.line(
+        "Honesty", f"plain search, {trials} trials in the same time: {found} ({row.best or 'no candidate'})"
+    )
+
+
+def _mean(session: Session, best: str, arm: str) -> float:
+    """Geometric mean of one arm's figure over the final blocks."""
+    blocks = valid_blocks(session, best, "final")
+    values = [block.base_value if arm == "base" else block.candidate_value for block in blocks]
+    present = [value for value in values if value is not None]
+    return math.exp(sum(math.log(value) for value in present) / len(present))
+
+
+def _record_final(session: Session, best: str, settled: Estimate) -> None:
+    count = len(log_ratios(session, best, "final"))
+    state = session.state
+    search = sorted({b.seed for c in state.candidates.values() for b in c.blocks if b.stage != "final"})
+    screens = [plan_blocks(session.seed, 1, stage="screen")[0].seed]
+    final = k.FinalMeasured(
+        candidate=best,
+        arms=(STOCK, best),
+        search_seeds=tuple(sorted({*search, *screens})),
+        seeds=tuple(block.seed for block in valid_blocks(session, best, "final")[:count]),
+        estimate=k.EstimateData.model_validate(estimate_data_fields(settled)),
+        stock_value=_mean(session, best, "base"),
+        candidate_value=_mean(session, best, "candidate"),
+    )
+    session.ledger.append(final)
+    session.narrator.line(
+        "Final",
+        f"relaunched clean on fresh seeds: x{settled.ratio:.2f} [{settled.low:.2f}, {settled.high:.2f}] of stock",
+    )

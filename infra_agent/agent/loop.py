@@ -1,0 +1,54 @@
+"""The loop: dossier to the brain, action to the harness, until the brain concludes or the budget ends."""
+
+from __future__ import annotations
+
+from infra_agent.agent.actions import ConcludeAction
+from infra_agent.agent.brains.base import Brain
+from infra_agent.agent.execute import ActionError, execute
+from infra_agent.agent.view import build_dossier
+from infra_agent.harness.ladder import climb
+from infra_agent.harness.session import Session
+from infra_agent.harness.verdicts import judge_candidate
+from infra_agent.ledger import kinds as k
+
+MAX_TURNS = 300
+MAX_REFUSALS_IN_A_ROW = 10
+
+
+def pursue(session: Session, brain: Brain, lane: k.Lane) -> str:
+    """Let a brain act until it concludes; returns its reason. Raises BudgetSpent, StackError.
+
+    A brain that is refused ten times in a row, or acts three hundred times, is stopped with that reason.
+    """
+    finish_what_was_begun(session, lane)
+    refused_in_a_row = 0
+    for _ in range(MAX_TURNS):
+        dossier = build_dossier(session, lane)
+        action = brain.next(dossier)
+        try:
+            if lane == "agent":
+                session.ledger.append(k.ActionTaken(turn=dossier.turn, action=action.model_dump(mode="json")))
+            execute(session, action, lane)
+            refused_in_a_row = 0
+        except ActionError as error:
+            refused_in_a_row += 1
+            session.ledger.append(
+                k.ActionRefused(turn=dossier.turn, action=action.model_dump_json(), error=error.message)
+            )
+            session.narrator.line("Refused", error.message)
+            if refused_in_a_row >= MAX_REFUSALS_IN_A_ROW:
+                return f"{refused_in_a_row} refused actions in a row; the last: {error.message}"
+        if isinstance(action, ConcludeAction):
+            return action.reason
+    return f"{MAX_TURNS} actions without a conclusion"
+
+
+def finish_what_was_begun(session: Session, lane: k.Lane) -> None:
+    """After a resume: climb and judge what was cut off in the middle, before the brain is asked again."""
+    for candidate in session.state.candidates.values():
+        if candidate.proposed.lane != lane or candidate.verdict is not None:
+            continue
+        if candidate.screened is None:
+            climb(session, candidate.proposed.id, lane)
+        elif any(block.stage != "final" for block in candidate.blocks):
+            judge_candidate(session, candidate.proposed.id, lane)

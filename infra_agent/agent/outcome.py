@@ -1,0 +1,115 @@
+"""The run's verdict in a sentence, and its exit code. Computed from the ledger alone."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from infra_agent.changes.change import STOCK
+from infra_agent.errors import ExitCode
+from infra_agent.goal.model import Direction, Goal
+from infra_agent.harness.figure import oriented_log, quantity_name, target_ratio
+from infra_agent.harness.memory import figure_in, launch_logs, quantity_in
+from infra_agent.judge.decide import goal_reached
+from infra_agent.judge.types import Estimate
+from infra_agent.ledger import kinds as k
+from infra_agent.ledger.state import RunState
+
+Kind = Literal["met", "not_met", "waiting", "budget_spent"]
+EXIT = {
+    "met": ExitCode.OK,
+    "not_met": ExitCode.NOT_MET,
+    "waiting": ExitCode.WAITING,
+    "budget_spent": ExitCode.BUDGET,
+}
+
+
+class Outcome(NamedTuple):
+    """How the run ended."""
+
+    kind: Kind
+    sentence: str
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of the command."""
+        return int(EXIT[self.kind])
+
+
+def conclude(state: RunState, budget_spent: str = "") -> Outcome:
+    """The outcome. `budget_spent`: why the budget ended the run early, if it did."""
+    goal = state.started.goal
+    waiting = [c.proposed for c in state.candidates.values() if c.waiting is not None and c.accepted is None]
+    verdict, sentence = _goal_verdict(state, goal)
+    if waiting:
+        names = ", ".join(f"{c.id} ({c.risk})" for c in waiting)
+        return Outcome("waiting", f"{sentence} Waiting for a person's approval: {names}.")
+    if verdict == "met":
+        return Outcome("met", sentence)
+    if budget_spent:
+        return Outcome("budget_spent", f"{sentence} The budget ended the run: {budget_spent}")
+    return Outcome("not_met", sentence)
+
+
+def _goal_verdict(state: RunState, goal: Goal) -> tuple[str, str]:
+    name = quantity_name(goal.metric, goal.statistic)
+    if state.best == STOCK:
+        return _stock_verdict(state, goal, name)
+    if state.final is None:
+        return "undecided", f"Goal not decided: {state.best} was accepted, but not relaunched on fresh seeds."
+    found = state.final.estimate
+    target = target_ratio(goal, state.final.stock_value)
+    reached = goal_reached(Estimate(**found.model_dump()), target)
+    title = state.candidates[state.best].proposed.title
+    figures = f"{name} x{_as_asked(goal, found)} of stock by {title}; target {_target_words(goal)}"
+    broken = _broken_limits(state, goal)
+    if reached == "met" and not broken:
+        return "met", f"Goal met: {figures}."
+    if broken:
+        return "not_met", f"Goal not met: {figures}; {broken}."
+    how = "lies below the target" if reached == "not_met" else "does not settle the target"
+    return "not_met", f"Goal not met: {figures}; the interval {how}."
+
+
+def _stock_verdict(state: RunState, goal: Goal, name: str) -> tuple[str, str]:
+    logs = launch_logs(state, goal, STOCK)
+    if not logs:
+        return "undecided", "Goal not decided: the stock stack has no valid figure."
+    worst = min(logs)
+    needed = oriented_log(goal, goal.target.value) if goal.target.kind == "absolute" else None
+    if needed is not None and worst >= needed:
+        return (
+            "met",
+            f"Goal met by the stock stack already: {name} reached {_target_words(goal)} in {len(logs)} launches.",
+        )
+    return "not_met", f"Goal not met: no change of {name} was proved. Target {_target_words(goal)}."
+
+
+def _as_asked(goal: Goal, found: k.EstimateData) -> str:
+    """The ratio as the goal speaks of it: for a metric to be lowered, below 1."""
+    if goal.direction is Direction.MAXIMISE:
+        return f"{found.ratio:.2f} [{found.low:.2f}, {found.high:.2f}]"
+    return f"{1 / found.ratio:.2f} [{1 / found.high:.2f}, {1 / found.low:.2f}]"
+
+
+def _target_words(goal: Goal) -> str:
+    if goal.target.kind == "ratio":
+        return f"x{goal.target.value:.2f}"
+    bound = "at least" if goal.direction is Direction.MAXIMISE else "at most"
+    return f"{bound} {goal.target.value:g}"
+
+
+def _broken_limits(state: RunState, goal: Goal) -> str:
+    """Which constraint does not hold, or cannot be told, on the winner's final launches."""
+    finals = [m for m in state.observations.values() if m.purpose == "final" and m.candidate == state.best]
+    valid = [made for made in finals if figure_in(made, goal) is not None]
+    for limit in goal.constraints.limits:
+        name = quantity_name(limit.metric, limit.statistic)
+        values = [quantity_in(made, name) for made in valid]
+        if not values or any(value is None for value in values):
+            return f"{name} could not be measured on the final launches, so its limit is not shown to hold"
+        present = [value for value in values if value is not None]
+        worst = max(present) if limit.bound == "at_most" else min(present)
+        holds = worst <= limit.value if limit.bound == "at_most" else worst >= limit.value
+        if not holds:
+            return f"{name} reached {worst:.4g}, {limit.bound.replace('_', ' ')} {limit.value:.4g} is asked"
+    return ""

@@ -1,0 +1,84 @@
+"""Carries a run from its present state to its end: tuning, final relaunch, honesty row, verdict.
+
+Every phase reads the ledger for what is done already, so that a resumed run goes on where it was cut off.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from infra_agent.agent.brains.base import Brain
+from infra_agent.agent.finish import run_final, run_honesty_row
+from infra_agent.agent.loop import pursue
+from infra_agent.agent.outcome import conclude
+from infra_agent.errors import BudgetSpent, InfraAgentError
+from infra_agent.harness.session import Session
+from infra_agent.harness.verdicts import close_open_candidates
+from infra_agent.ledger import kinds as k
+
+Phase = Literal["baseline", "tuning", "honesty", "final", "done"]
+AFTER_TUNING = ("final", "honesty", "done")
+
+
+def carry_out(session: Session, brain: Brain) -> k.RunFinished:
+    """Finish the run. A stack that fails on its own stock settings ends it as failed and is raised again."""
+    close_cut_off_launches(session)
+    try:
+        budget_spent = _phases(session, brain)
+    except KeyboardInterrupt:
+        session.ledger.append(k.Interrupted(reason="stopped by the user"))
+        raise
+    except InfraAgentError as error:
+        _finish(session, "failed", int(error.exit_code), f"The run failed: {error.message}")
+        raise
+    outcome = conclude(session.state, budget_spent)
+    return _finish(session, outcome.kind, outcome.exit_code, outcome.sentence)
+
+
+def close_cut_off_launches(session: Session) -> None:
+    """After a crash: a launch without an end is recorded as cut off. Its process died with the harness."""
+    state = session.state
+    for launch_id in state.launches.keys() - state.launches_ended.keys():
+        session.ledger.append(
+            k.LaunchEnded(
+                id=launch_id, outcome="interrupted", ready_s=None, wall_s=0.0, message="the harness ended before it did"
+            )
+        )
+
+
+def _phases(session: Session, brain: Brain) -> str:
+    """All phases; returns why the budget ended them early, or nothing."""
+    try:
+        if session.state.phase not in AFTER_TUNING:
+            _enter(session, "tuning")
+            reason = pursue(session, brain, "agent")
+            session.ledger.append(k.Note(topic="info", text=f"{brain.name} concluded: {reason}"))
+            close_open_candidates(session, "agent")
+        _enter(session, "final")
+        run_final(session)
+        _enter(session, "honesty")
+        run_honesty_row(session)
+    except BudgetSpent as error:
+        close_open_candidates(session, "agent")
+        close_open_candidates(session, "honesty")
+        session.ledger.append(k.Note(topic="not_measured", text=f"budget spent: {error.message}"))
+        session.narrator.line("Budget", error.message)
+        return error.message
+    return ""
+
+
+def _enter(session: Session, phase: Phase) -> None:
+    if session.state.phase != phase:
+        session.ledger.append(k.PhaseStarted(name=phase, elapsed_s=session.budget.elapsed_s()))
+
+
+def _finish(session: Session, outcome: str, exit_code: int, sentence: str) -> k.RunFinished:
+    _enter(session, "done")
+    finished = k.RunFinished.model_validate(
+        {
+            "outcome": outcome, "exit_code": exit_code, "sentence": sentence,
+            "elapsed_s": session.budget.elapsed_s(),
+        }
+    )  # fmt: skip
+    session.ledger.append(finished)
+    return finished

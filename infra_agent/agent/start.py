@@ -1,0 +1,195 @@
+"""Begins and resumes runs: builds the Session from a request or from a ledger, and picks the brain."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from infra_agent import __version__
+from infra_agent.agent.brains.base import Brain
+from infra_agent.agent.brains.playbook import PlaybookBrain
+from infra_agent.agent.brains.script import ScriptBrain
+from infra_agent.agent.brains.search import SearchBrain
+from infra_agent.agent.scripts import load_script
+from infra_agent.errors import ConfigError, UsageError
+from infra_agent.goal.files import dump_goal
+from infra_agent.goal.model import Goal
+from infra_agent.harness.budget import Budget
+from infra_agent.harness.figure import requests_needed
+from infra_agent.harness.machine import describe_machine
+from infra_agent.harness.narrate import Narrator
+from infra_agent.harness.oracle import OracleHolder
+from infra_agent.harness.sandbox import Walls
+from infra_agent.harness.session import Session
+from infra_agent.harness.versions import engine_version
+from infra_agent.ledger import kinds as k
+from infra_agent.ledger.store import Ledger
+from infra_agent.library.playbooks import load_playbooks
+from infra_agent.stack.digest import stack_digest
+from infra_agent.stack.engines import get_engine
+from infra_agent.stack.files import dump_stack
+from infra_agent.stack.model import Stack
+from probes.load.prompts import digest, load_prompts
+from probes.load.types import Prompt
+from probes.numeric.types import AnswerPrompt
+
+BRAIN_NAMES = ("playbook", "search", "script")
+SCRIPT_FILE = "script.toml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What `infra-agent run` was asked for, everything resolved."""
+
+    goal: Goal
+    stack: Stack
+    brain: str
+    brain_note: str
+    seed: int
+    run_dir: Path
+    walls: Walls
+    command: tuple[str, ...]
+    script: Path | None = None
+
+
+def utc_now() -> datetime:
+    """The ledger's clock."""
+    return datetime.now(UTC)
+
+
+def make_brain(name: str, script: Path | None) -> Brain:
+    """The brain of that name. `script` is needed by the script brain, and only by it."""
+    if name == "playbook":
+        return PlaybookBrain(load_playbooks())
+    if name == "search":
+        return SearchBrain()
+    if name == "script":
+        if script is None:
+            raise UsageError("the script brain needs a script", hint="--brain script --script FILE.toml")
+        return ScriptBrain(load_script(script))
+    raise UsageError(f"no brain {name!r}", hint=f"known: {', '.join(BRAIN_NAMES)}")
+
+
+@contextmanager
+def begin(request: Request, narrator: Narrator, clock: Callable[[], float] = time.monotonic) -> Iterator[Session]:
+    """A new run: its contract is the first event, written before anything is spent."""
+    prompts = _prompts(request.stack)
+    with Ledger.create(request.run_dir, utc_now) as ledger:
+        started = _started(request, prompts)
+        (request.run_dir / "goal.toml").write_text(dump_goal(request.goal), encoding="utf-8")
+        (request.run_dir / "stack.toml").write_text(dump_stack(request.stack), encoding="utf-8")
+        if request.script is not None:
+            shutil.copyfile(request.script, request.run_dir / SCRIPT_FILE)
+        ledger.append(started)
+        with _session(ledger, started, request.walls, narrator, clock, 0.0, prompts) as session:
+            yield session
+
+
+@contextmanager
+def resume(
+    run_dir: Path, walls: Walls, narrator: Narrator, clock: Callable[[], float] = time.monotonic
+) -> Iterator[Session]:
+    """An interrupted run, continued by its ledger. Budget already spent stays spent."""
+    with Ledger.open(run_dir, utc_now) as ledger:
+        state = ledger.state()
+        if state.finished is not None:
+            raise UsageError(
+                f"run {run_dir.name} has ended: {state.finished.sentence}",
+                where=str(run_dir),
+                hint=f"infra-agent runs show {run_dir.name}",
+            )
+        prompts = _prompts(state.started.stack)
+        _require_same_work(state.started, prompts)
+        ledger.append(k.RunResumed(pid=os.getpid(), spent_s=state.elapsed_s))
+        with _session(ledger, state.started, walls, narrator, clock, state.elapsed_s, prompts) as session:
+            yield session
+
+
+@contextmanager
+def _session(
+    ledger: Ledger,
+    started: k.RunStarted,
+    walls: Walls,
+    narrator: Narrator,
+    clock: Callable[[], float],
+    spent_s: float,
+    prompts: tuple[Prompt, ...],
+) -> Iterator[Session]:
+    stack = started.stack
+    with OracleHolder(stack) as oracle:
+        try:
+            yield Session(
+                ledger=ledger,
+                goal=started.goal,
+                stack=stack,
+                engine=get_engine(stack.engine),
+                walls=walls,
+                run_dir=ledger.run_dir,
+                narrator=narrator,
+                budget=Budget(started.budget_s, clock, spent_s),
+                clock=clock,
+                seed=started.seed,
+                prompts=prompts,
+                answer_prompts=_answer_prompts(stack),
+                oracle=oracle,
+            )
+        finally:
+            shutil.rmtree(ledger.run_dir / "scratch", ignore_errors=True)
+
+
+def _started(request: Request, prompts: tuple[Prompt, ...]) -> k.RunStarted:
+    stack, goal = request.stack, request.goal
+    environment = {**describe_machine(), "engine_version": engine_version(get_engine(stack.engine), stack)}
+    return k.RunStarted(
+        run_id=request.run_dir.name,
+        goal=goal,
+        stack=stack,
+        stack_digest=stack_digest(stack, {}),
+        workload_sha256=_workload_digest(goal, stack, prompts),
+        brain=request.brain,
+        brain_note=request.brain_note,
+        seed=request.seed,
+        budget_s=goal.budget_s or stack.limits.budget_s,
+        version=__version__,
+        environment=environment,
+        walls=request.walls.as_dict(),
+        command=request.command,
+    )
+
+
+def _workload_digest(goal: Goal, stack: Stack, prompts: tuple[Prompt, ...]) -> str:
+    workload = stack.workload
+    return digest(prompts, workload.max_tokens, requests_needed(goal, workload.requests), workload.endpoint)
+
+
+def _require_same_work(started: k.RunStarted, prompts: tuple[Prompt, ...]) -> None:
+    """A prompt file edited since the start would make the blocks of one comparison unequal."""
+    now = _workload_digest(started.goal, started.stack, prompts)
+    if now != started.workload_sha256:
+        raise ConfigError(
+            "the workload's prompts have changed since the run began: its blocks would not be comparable",
+            where=started.stack.workload.prompts,
+            hint="restore the file, or begin a new run",
+        )
+
+
+def _prompts(stack: Stack) -> tuple[Prompt, ...]:
+    return _load(stack.workload.prompts, "workload.prompts")
+
+
+def _answer_prompts(stack: Stack) -> tuple[AnswerPrompt, ...]:
+    prompts = _load(stack.reference.prompts, "reference.prompts")
+    return tuple(AnswerPrompt(id=f"A{i}", text=p.messages[-1].content) for i, p in enumerate(prompts, start=1))
+
+
+def _load(name: str, place: str) -> tuple[Prompt, ...]:
+    try:
+        return load_prompts(name)
+    except (ValueError, OSError) as error:
+        raise ConfigError(str(error), where=place, hint="use builtin:NAME or a JSONL file") from error

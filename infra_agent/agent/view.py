@@ -1,0 +1,150 @@
+"""Builds the Dossier from the run's state: what a brain sees is what the ledger says, nothing else."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from infra_agent.agent.dossier import CandidateView, Dossier, HypothesisView
+from infra_agent.changes.change import STOCK
+from infra_agent.harness.figure import target_ratio
+from infra_agent.harness.ladder import ASSUMED_SD_LOG
+from infra_agent.harness.memory import figure_in, launch_logs
+from infra_agent.harness.proving import block_wall_s
+from infra_agent.harness.session import Session
+from infra_agent.judge.plan import LOOKS
+from infra_agent.ledger import kinds as k
+from infra_agent.ledger.state import CandidateState, RunState
+
+REPORT_S = 10.0
+
+
+def build_dossier(session: Session, lane: k.Lane) -> Dossier:
+    """The dossier of a lane: the honesty lane sees its own candidates only."""
+    state = session.state
+    best = state.best if lane == "agent" else STOCK
+    return Dossier(
+        goal=session.goal,
+        concurrency=session.load.concurrency or 0,
+        parameters=session.parameters,
+        stock_settings=session.stock_settings,
+        best=best,
+        best_settings=session.settings_of(best),
+        space=session.stack.space if session.goal.scope.parameters else {},
+        signals=signals_of(state, best),
+        measured=bool(launch_logs(state, session.goal, STOCK)),
+        noise_sd_log=noise_sd_log(state),
+        goal_reached=goal_reached_so_far(session),
+        hypotheses=tuple(_hypothesis_view(state, stated) for stated in state.hypotheses.values()),
+        candidates=tuple(_candidate_view(session, c) for c in state.candidates.values() if c.proposed.lane == lane),
+        refusals=tuple(refused.error for refused in state.refused),
+        elapsed_s=session.budget.elapsed_s(),
+        budget_s=session.budget.limit_s,
+        reserve_s=reserve_s(session),
+        block_s=block_wall_s(session),
+        climb_s=climb_s(state),
+        seed=session.seed,
+        lane=lane,
+        turn=state.turns,
+    )
+
+
+def noise_sd_log(state: RunState) -> float:
+    """Noise of one launch as known now."""
+    return state.noise.sd_log if state.noise is not None else ASSUMED_SD_LOG
+
+
+def signals_of(state: RunState, candidate: str) -> dict[str, float | str | bool]:
+    """Signals of a configuration's observations, newer ones over older ones."""
+    merged: dict[str, float | str | bool] = {}
+    for made in state.observations.values():
+        if made.candidate == candidate and made.purpose in ("baseline", "engagement", "screen", "measure"):
+            merged.update(made.observation.get("signals", {}))
+    return merged
+
+
+def goal_reached_so_far(session: Session) -> bool:
+    """Whether the accepted best's proved ratio against stock, multiplied along its bases, reaches the target."""
+    state = session.state
+    ratio, name = 1.0, state.best
+    while name != STOCK:
+        candidate = state.candidates[name]
+        estimate = candidate.verdict.estimate if candidate.verdict else None
+        if estimate is None:
+            return False
+        ratio, name = ratio * estimate.ratio, candidate.proposed.base
+    values = [v for v in (figure_in(made, session.goal) for made in _stock_windows(state)) if v is not None]
+    return bool(values) and ratio >= target_ratio(session.goal, sum(values) / len(values))
+
+
+def reserve_s(session: Session) -> float:
+    """Budget kept for the honesty row (screening and judging), the final relaunch and the report."""
+    return screening_s(session.state, "agent") + 2 * LOOKS[0] * block_wall_s(session) + REPORT_S
+
+
+def screening_s(state: RunState, lane: k.Lane) -> float:
+    """Wall time of a lane's climbs, those that ended below the screen included."""
+    ids = {c.proposed.id for c in state.candidates.values() if c.proposed.lane == lane}
+    climbs = {launch.id for launch in state.launches.values() if launch.candidate in ids and launch.purpose == "climb"}
+    return sum(ended.wall_s for ended in state.launches_ended.values() if ended.id in climbs)
+
+
+def climb_s(state: RunState) -> float:
+    """Mean wall time of a climb so far, or that of the baseline launch."""
+    climbs = [e.wall_s for e in state.launches_ended.values() if state.launches[e.id].purpose == "climb"]
+    others = [e.wall_s for e in state.launches_ended.values()]
+    chosen = climbs or others
+    return sum(chosen) / len(chosen) if chosen else 0.0
+
+
+def _stock_windows(state: RunState) -> list[k.ObservationMade]:
+    return [made for made in state.observations.values() if made.candidate == STOCK]
+
+
+def _hypothesis_view(state: RunState, stated: k.HypothesisStated) -> HypothesisView:
+    ends = [
+        candidate.verdict.decision
+        for candidate in state.candidates.values()
+        if candidate.proposed.hypothesis == stated.id and candidate.verdict is not None
+    ]
+    status = "supported" if "accepted" in ends else "refuted" if "rejected" in ends else "open"
+    return HypothesisView(id=stated.id, family=stated.family, cause=stated.cause, source=stated.source, status=status)
+
+
+def _candidate_view(session: Session, candidate: CandidateState) -> CandidateView:
+    proposed, screened, verdict = candidate.proposed, candidate.screened, candidate.verdict
+    status = "screened" if screened else "proposed"
+    if verdict is not None:
+        status = "waiting" if candidate.waiting and not candidate.accepted else verdict.decision
+    proved = verdict.estimate.ratio if verdict and verdict.estimate and verdict.cause == "proved" else None
+    ratio, measurements = _screen_ratio(session, candidate)
+    changes: Mapping[str, bool | int | float | str] = {c["parameter"]: c["value"] for c in proposed.changes}
+    return CandidateView(
+        id=proposed.id,
+        hypothesis=proposed.hypothesis,
+        family=proposed.family,
+        base=proposed.base,
+        changes=changes,
+        risk=proposed.risk,
+        status=status,
+        reason=verdict.reason if verdict else (screened.reason if screened else ""),
+        screen=screened.outcome if screened else None,
+        screen_ratio=ratio,
+        measurements=measurements,
+        proved_ratio=proved,
+        cost_s=_cost_s(session.state, proposed.id),
+    )
+
+
+def _screen_ratio(session: Session, candidate: CandidateState) -> tuple[float | None, int]:
+    """Geometric mean over a candidate's screening launches, against its base's launches."""
+    logs = launch_logs(session.state, session.goal, candidate.proposed.id, ("screen", "measure"))
+    base = launch_logs(session.state, session.goal, candidate.proposed.base)
+    if candidate.screened is None or not logs or not base:
+        return None, len(logs)
+    return math.exp(sum(logs) / len(logs) - sum(base) / len(base)), len(logs)
+
+
+def _cost_s(state: RunState, candidate: str) -> float:
+    climbs = {x.id for x in state.launches.values() if x.candidate == candidate and x.purpose == "climb"}
+    return sum(ended.wall_s for ended in state.launches_ended.values() if ended.id in climbs)

@@ -1,0 +1,44 @@
+"""`infra-agent doctor`: can a run be done here, and with what noise?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from infra_agent.cli.narrator import TerminalNarrator
+from infra_agent.cli.options import JsonFlag, NoSandbox, StackRef
+from infra_agent.cli.output import print_json, print_lines, stderr
+from infra_agent.errors import ExitCode
+
+
+def doctor(
+    stack: StackRef = None,
+    noise: Annotated[bool, typer.Option("--noise", help="Also launch stock six times and measure the noise.")] = False,
+    no_sandbox: NoSandbox = False,
+    as_json: JsonFlag = False,
+) -> int:
+    """Check sandbox, stack file, paths, engine and machine; every finding has a fix.
+
+    JSON keys: checks[{name, ok, found, fix}], and with --noise: sd_log, mde_ratio, blocks. Exit 5 or 6 names the worst.
+    """
+    from infra_agent.agent.checkup import check_machine
+    from infra_agent.agent.noise import measure_noise
+
+    checks = check_machine(stack, Path.cwd(), no_sandbox)
+    document: dict[str, object] = {
+        "checks": [{"name": c.name, "ok": c.ok, "found": c.found, "fix": c.fix} for c in checks]
+    }
+    if not as_json:
+        print_lines([line for check in checks for line in check.lines()])
+    failed = [check for check in checks if not check.ok]
+    if not failed and noise:
+        with TerminalNarrator(stderr(), quiet=False) as narrator:
+            found = measure_noise(stack, Path.cwd(), no_sandbox, narrator)
+        document |= found
+        if not as_json:
+            print_lines([f"noise     {k}: {v}" for k, v in found.items()])
+    if as_json:
+        print_json(document)
+    return int(failed[0].exit_code if failed else ExitCode.OK)

@@ -1,0 +1,178 @@
+"""`infra-agent run`: one goal, pursued to its end."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from infra_agent.cli.narrator import TerminalNarrator
+from infra_agent.cli.options import JsonFlag, NoSandbox, StackRef, runs_root
+from infra_agent.cli.output import print_json, print_lines, stderr
+from infra_agent.errors import Interrupted, UsageError
+
+if TYPE_CHECKING:
+    from infra_agent.agent.brains.base import Brain
+    from infra_agent.goal.model import Goal
+    from infra_agent.harness.session import Session
+    from infra_agent.stack.model import Stack
+
+DURATION = re.compile(r"(?P<value>\d+(\.\d+)?)\s*(?P<unit>s|m|min|h)?")
+UNIT_S = {None: 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+
+def run(
+    goal: Annotated[str, typer.Option("--goal", help="The goal in words, or the path of a goal file (.toml).")],
+    stack: StackRef = None,
+    brain: Annotated[str, typer.Option("--brain", help="playbook, search or script.")] = "playbook",
+    script: Annotated[Path | None, typer.Option("--script", help="Actions of the script brain (TOML).")] = None,
+    budget: Annotated[str | None, typer.Option("--budget", help="Wall clock, e.g. 90s, 20m, 2h.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Seed of the run; drawn when not given.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show goal and stack as understood; run nothing.")] = False,
+    no_sandbox: NoSandbox = False,
+    as_json: JsonFlag = False,
+) -> int:
+    """Pursue a goal: measure, form hypotheses, prove changes, report.
+
+    With --json: {goal, understood} for --dry-run, else the report (see docs/report.schema.json).
+    """
+    wanted, notes = read_goal(goal, budget)
+    from infra_agent.goal.echo import describe
+    from infra_agent.stack.files import resolve_stack
+
+    system, source = resolve_stack(stack, Path.cwd())
+    if dry_run:
+        return _show(wanted, notes, source, system, as_json)
+    console = stderr()
+    with TerminalNarrator(console) as narrator:
+        narrator.line("Goal", describe(wanted))
+        for note in notes:
+            narrator.line("", note)
+        system = _prepared(system, source, narrator)
+        return _carry_out(wanted, system, brain, script, seed, no_sandbox, narrator, as_json)
+
+
+def read_goal(text: str, budget: str | None) -> tuple[Goal, list[str]]:
+    """A goal from words or from a file, with what was assumed. `budget` overrides the goal's own."""
+    from infra_agent.goal.echo import understood
+    from infra_agent.goal.files import load_goal
+    from infra_agent.goal.parse import parse_goal
+
+    from_file = text.endswith(".toml")
+    goal = load_goal(Path(text)) if from_file else parse_goal(text)
+    notes = [] if from_file else understood(text, goal)
+    if budget is not None:
+        goal = goal.model_copy(update={"budget_s": seconds(budget)})
+    return goal, notes
+
+
+def seconds(text: str) -> float:
+    """Seconds of a duration such as 90s, 20m or 2h."""
+    match = DURATION.fullmatch(text.strip())
+    if match is None or float(match["value"]) <= 0:
+        raise UsageError(f"{text!r} is not a duration", where="--budget", hint="for example 90s, 20m or 2h")
+    return float(match["value"]) * UNIT_S[match["unit"]]
+
+
+def _show(goal: Goal, notes: list[str], source: str, stack: Stack, as_json: bool) -> int:
+    from infra_agent.goal.echo import describe
+
+    if as_json:
+        document: dict[str, Any] = {"goal": goal.model_dump(mode="json"), "understood": describe(goal), "notes": notes}
+        print_json({**document, "stack": {"source": source, "name": stack.name, "engine": stack.engine}})
+    else:
+        print_lines([f"Goal    {describe(goal)}", *(f"        {note}" for note in notes)])
+        print_lines([f"Stack   {stack.name} · {stack.engine} · {stack.model or stack.url or ''} ({source})"])
+    return 0
+
+
+def _prepared(stack: Stack, source: str, narrator: TerminalNarrator) -> Stack:
+    """The demo is installed on first use; any other stack must be there."""
+    from infra_agent.stack.demo import prepare_demo
+    from infra_agent.stack.files import DEMO, validate_paths
+
+    if source == DEMO:
+        return prepare_demo(lambda text: narrator.line("Set-up", text))
+    validate_paths(stack)
+    return stack
+
+
+def _carry_out(
+    goal: Goal,
+    stack: Stack,
+    brain_name: str,
+    script: Path | None,
+    seed: int | None,
+    no_sandbox: bool,
+    narrator: TerminalNarrator,
+    as_json: bool,
+) -> int:
+    from infra_agent.agent.start import Request, begin, make_brain
+    from infra_agent.harness.sandbox import hold_walls
+    from infra_agent.ledger.runs import new_run_dir
+
+    brain = make_brain(brain_name, script)
+    walls = hold_walls(no_sandbox)
+    request = Request(
+        goal=goal,
+        stack=stack,
+        brain=brain.name,
+        brain_note="no LLM is used by this brain",
+        seed=secrets.randbelow(2**31) if seed is None else seed,
+        run_dir=new_run_dir(runs_root()),
+        walls=walls,
+        command=("infra-agent", *sys.argv[1:]),
+        script=script,
+    )
+    with begin(request, narrator) as session:
+        return finish(session, brain, narrator, as_json)
+
+
+def finish(session: Session, brain: Brain, narrator: TerminalNarrator, as_json: bool) -> int:
+    """Carry a session to its end, write the report, print the result; the exit code is the run's."""
+    from infra_agent.agent.run import carry_out
+    from infra_agent.publish.publish import publish
+
+    _introduce(session, brain, narrator)
+    try:
+        finished = carry_out(session, brain)
+    except KeyboardInterrupt:
+        raise Interrupted(
+            f"run {session.run_dir.name} was stopped; what was measured is kept",
+            hint=f"infra-agent runs resume {session.run_dir.name}",
+        ) from None
+    finally:
+        if session.state.finished is not None:
+            publish(session.run_dir, session.state)
+    _print_end(session, as_json)
+    return finished.exit_code
+
+
+def _introduce(session: Session, brain: Brain, narrator: TerminalNarrator) -> None:
+    stack, started = session.stack, session.state.started
+    engine = started.environment.get("engine_version", "")
+    load = session.load
+    asked = f"{load.concurrency} concurrent" if load.concurrency else f"{load.rate_per_s:g} requests/s"
+    cores = started.environment.get("cores", "?")
+    narrator.line("Stack", f"{stack.name} · {stack.engine} {engine} · {cores} CPU cores · load {asked}")
+    narrator.line("Brain", f"{brain.name} ({started.brain_note})")
+    sandbox = "sandbox held" if session.walls.mode == "bubblewrap" else "NO SANDBOX"
+    narrator.line(
+        "Walls", f"{sandbox} · {session.walls.network} · run {session.run_dir.name} in {session.run_dir.parent}/"
+    )
+    narrator.line("Budget", f"{session.budget.remaining_s() / 60:.0f} min, seed {session.seed}")
+
+
+def _print_end(session: Session, as_json: bool) -> None:
+    from infra_agent.publish.publish import report_of
+    from infra_agent.publish.report.text import summary_lines
+
+    report = report_of(session.state)
+    if as_json:
+        print_json(report.model_dump(mode="json"))
+    else:
+        print_lines(summary_lines(report))

@@ -1,0 +1,129 @@
+"""`infra-agent runs`: list, show, resume, verify and cancel runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from infra_agent.cli.narrator import TerminalNarrator
+from infra_agent.cli.options import JsonFlag, NoSandbox, RunRef, runs_root
+from infra_agent.cli.output import print_json, print_lines, stderr
+from infra_agent.errors import ExitCode, UsageError
+
+app = typer.Typer(help="Runs: list, show, resume, verify, cancel.", no_args_is_help=True)
+GOAL_WIDTH = 60
+
+
+@app.command("list")
+def list_(as_json: JsonFlag = False) -> int:
+    """All runs, newest first. JSON keys: runs[{id, started, goal, status, outcome, best, path}]."""
+    from infra_agent.ledger.runs import list_runs
+
+    found = list_runs(runs_root())
+    if as_json:
+        rows = [
+            {
+                "id": run.id,
+                "started": run.started_ts,
+                "goal": run.goal_text,
+                "status": run.status,
+                "outcome": run.outcome,
+                "best": run.best,
+                "path": str(run.path),
+            }
+            for run in found
+        ]
+        print_json({"runs": rows})
+    elif not found:
+        print_lines([f'No runs in {runs_root()}/ yet. Begin one: infra-agent run --goal "..."'])
+    else:
+        for run in found:
+            print_lines([f"{run.id}  {run.status:<11}  {run.goal_text[:GOAL_WIDTH]}", f"{'':28}{run.outcome}"])
+    return 0
+
+
+@app.command("show")
+def show(
+    ref: RunRef = "last",
+    commands: Annotated[bool, typer.Option("--commands", help="Only the commands that reproduce its figures.")] = False,
+    as_json: JsonFlag = False,
+) -> int:
+    """One run as a card; --json prints the report (docs/report.schema.json)."""
+    from infra_agent.ledger.runs import find_run
+    from infra_agent.publish.publish import load_state, report_of
+    from infra_agent.publish.report.text import summary_lines
+
+    report = report_of(load_state(find_run(runs_root(), ref)))
+    if as_json:
+        print_json({"commands": list(report.reproduce)} if commands else report.model_dump(mode="json"))
+    else:
+        print_lines(list(report.reproduce) if commands else summary_lines(report))
+    return 0
+
+
+@app.command("verify")
+def verify(ref: RunRef = "last", as_json: JsonFlag = False) -> int:
+    """Check a run's event chain, artifacts and report. Exit 1 names the first broken event."""
+    from infra_agent.ledger.runs import find_run
+    from infra_agent.ledger.verify import verify as verify_run
+
+    found = verify_run(find_run(runs_root(), ref))
+    if as_json:
+        problems = [{"event": p.seq, "line": p.line, "what": p.what} for p in found.problems]
+        print_json({"ok": found.ok, "events": found.events, "head_hash": found.head_hash, "problems": problems})
+    elif found.ok:
+        print_lines([f"ok: {found.events} events, head {found.head_hash}"])
+    else:
+        print_lines([f"event {p.seq} (line {p.line}): {p.what}" for p in found.problems])
+    return int(ExitCode.OK if found.ok else ExitCode.NOT_MET)
+
+
+@app.command("resume")
+def resume(ref: RunRef = "last", no_sandbox: NoSandbox = False, as_json: JsonFlag = False) -> int:
+    """Continue an interrupted run where its ledger ends. JSON: the report."""
+    from infra_agent.agent import start
+    from infra_agent.cli.run import finish
+    from infra_agent.harness.sandbox import hold_walls
+    from infra_agent.ledger.runs import find_run
+
+    run_dir = find_run(runs_root(), ref)
+    walls = hold_walls(no_sandbox)
+    with TerminalNarrator(stderr()) as narrator, start.resume(run_dir, walls, narrator) as session:
+        started = session.state.started
+        if started.walls.get("mode") != walls.mode:
+            raise UsageError(
+                f"the run began with walls {started.walls.get('mode')!r}, now they are {walls.mode!r}",
+                hint="resume it the way it was begun (--no-sandbox or not)",
+            )
+        brain = start.make_brain(started.brain, run_dir / start.SCRIPT_FILE)
+        narrator.line("Resumed", f"run {run_dir.name} after {len(session.state.events)} events")
+        return finish(session, brain, narrator, as_json)
+
+
+@app.command("cancel")
+def cancel(ref: RunRef = "last", as_json: JsonFlag = False) -> int:
+    """End an interrupted run for good; a running one is stopped with Ctrl-C where it runs."""
+    from infra_agent.agent.start import utc_now
+    from infra_agent.ledger import kinds as k
+    from infra_agent.ledger.runs import find_run
+    from infra_agent.ledger.store import Ledger
+    from infra_agent.publish.publish import publish
+
+    run_dir = find_run(runs_root(), ref)
+    with Ledger.open(run_dir, utc_now) as ledger:
+        state = ledger.state()
+        if state.finished is not None:
+            raise UsageError(f"run {run_dir.name} has ended already", hint=f"infra-agent runs show {run_dir.name}")
+        sentence = "Cancelled by the user before the goal was decided."
+        ledger.append(
+            k.RunFinished(
+                outcome="cancelled", exit_code=int(ExitCode.NOT_MET), sentence=sentence, elapsed_s=state.elapsed_s
+            )
+        )
+        publish(run_dir, ledger.state())
+    if as_json:
+        print_json({"run": run_dir.name, "status": "cancelled"})
+    else:
+        print_lines([f"Cancelled {run_dir.name}"])
+    return 0

@@ -1,0 +1,64 @@
+"""`infra-agent stack`: what would be tuned, and the engine's parameter table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from infra_agent.cli.options import JsonFlag, StackRef
+from infra_agent.cli.output import print_json, print_lines
+
+if TYPE_CHECKING:
+    from infra_agent.stack.engines.base import Parameter
+
+app = typer.Typer(help="The stack: what is tuned and what may change.", no_args_is_help=True)
+
+
+@app.command("show")
+def show(
+    stack: StackRef = None,
+    params: Annotated[bool, typer.Option("--params", help="The engine's parameter table with risk classes.")] = False,
+    as_json: JsonFlag = False,
+) -> int:
+    """The stack as understood. JSON keys: source, stack, and with --params: params[]."""
+    from infra_agent.stack.engines import get_engine
+    from infra_agent.stack.files import dump_stack, resolve_stack
+
+    system, source = resolve_stack(stack, Path.cwd())
+    table = get_engine(system.engine).parameters()
+    if as_json:
+        document: dict[str, Any] = {"source": source, "stack": system.model_dump(mode="json")}
+        if params:
+            document["params"] = [parameter_row(parameter) for parameter in table]
+        print_json(document)
+        return 0
+    lines = [f"# {source}", dump_stack(system).rstrip()]
+    if params:
+        lines += ["", f"{'parameter':<28}{'risk':<16}{'family':<14}default"]
+        lines += [f"{p.name:<28}{p.risk.value:<16}{p.family:<14}{_default(p)}" for p in table]
+    print_lines(lines)
+    return 0
+
+
+def parameter_row(parameter: Parameter) -> dict[str, Any]:
+    """One parameter as JSON."""
+    return {
+        "name": parameter.name,
+        "title": parameter.title,
+        "flag": parameter.flag,
+        "type": parameter.type,
+        "default": parameter.default,
+        "choices": list(parameter.choices),
+        "low": parameter.low,
+        "high": parameter.high,
+        "risk": parameter.risk.value,
+        "family": parameter.family,
+        "evidence": parameter.evidence,
+        "proof": parameter.engagement.signal if parameter.engagement else "any difference in effective state",
+    }
+
+
+def _default(parameter: Parameter) -> str:
+    return "engine's own" if parameter.default is None else str(parameter.default)

@@ -1,0 +1,56 @@
+"""The goal's figure: which quantity of a load observation it is, and which way is better."""
+
+from __future__ import annotations
+
+import math
+
+from infra_agent.goal.model import Direction, Goal, Limit, Metric, Statistic
+from probes.base import Observation
+
+SAMPLE_FLOORS = {Statistic.P50: 11, Statistic.P90: 64, Statistic.P95: 130, Statistic.P99: 662}
+"""Fewest requests for which a percentile is shown (MLPerf early stopping, c = 0.99, tolerance 0)."""
+
+
+def quantity_name(metric: Metric, statistic: Statistic) -> str:
+    """Name of the quantity: `ttft_s` is the mean, `ttft_p50_s` a percentile."""
+    if statistic in (Statistic.VALUE, Statistic.MEAN):
+        return metric.value
+    return metric.value.removesuffix("_s") + f"_{statistic.value}_s"
+
+
+def goal_value(goal: Goal, observation: Observation) -> float | None:
+    """The goal's figure in an observation, or None if it was withheld or not measured."""
+    quantity = observation.quantity(quantity_name(goal.metric, goal.statistic))
+    return None if quantity is None or quantity.value <= 0 else quantity.value
+
+
+def oriented_log(goal: Goal, value: float) -> float:
+    """Log of a figure, oriented so that larger is better."""
+    sign = 1.0 if goal.direction is Direction.MAXIMISE else -1.0
+    return sign * math.log(value)
+
+
+def target_ratio(goal: Goal, stock_value: float) -> float:
+    """The target as an oriented ratio against stock: at least this must be reached."""
+    value = goal.target.value if goal.target.kind == "ratio" else goal.target.value / stock_value
+    return value if goal.direction is Direction.MAXIMISE else 1.0 / value
+
+
+def limit_value(limit: Limit, observation: Observation) -> float | None:
+    """The constrained figure in an observation."""
+    quantity = observation.quantity(quantity_name(limit.metric, limit.statistic))
+    return None if quantity is None else quantity.value
+
+
+def limit_holds(limit: Limit, observation: Observation) -> bool | None:
+    """Whether a constraint holds; None when its figure is not there."""
+    value = limit_value(limit, observation)
+    if value is None:
+        return None
+    return value <= limit.value if limit.bound == "at_most" else value >= limit.value
+
+
+def requests_needed(goal: Goal, configured: int) -> int:
+    """Requests of a window: as configured, or more where a percentile of the goal needs more samples."""
+    statistics = [goal.statistic, *(limit.statistic for limit in goal.constraints.limits)]
+    return max([configured, *(SAMPLE_FLOORS.get(statistic, 0) for statistic in statistics)])

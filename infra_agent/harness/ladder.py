@@ -1,0 +1,211 @@
+"""Climbs the ladder with one candidate: static plan, engagement, answers, screen. A failure ends the climb.
+
+Covered: one launch per climb, on which all rungs stand. Not covered: the proof in blocks (`harness.proving`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from infra_agent.changes.change import LaunchChange
+from infra_agent.errors import ConfigError, StackError
+from infra_agent.harness.engagement import judge_engagement
+from infra_agent.harness.figure import limit_holds, limit_value, oriented_log, quantity_name
+from infra_agent.harness.launching import Launch, launched
+from infra_agent.harness.measuring import Measured, collect_answers, measure_load, record, record_snapshot
+from infra_agent.harness.memory import launch_logs, reference_answers, snapshot_of
+from infra_agent.harness.session import Session
+from infra_agent.judge.plan import plan_blocks
+from infra_agent.judge.screen import screen
+from infra_agent.judge.types import Estimate
+from infra_agent.ledger import kinds as k
+from infra_agent.review.risk import needs_answers
+from infra_agent.stack.engines.base import RiskClass
+from probes.base import Cost, Observation, Verdict
+from probes.numeric.compare import compare
+
+ASSUMED_SD_LOG = 0.05
+"""Noise of one launch assumed until it was measured."""
+SHORT_ANSWERS = 0.9
+"""A window with fewer tokens per request than this share of the base's says less: not the same work."""
+
+
+class End(NamedTuple):
+    """Why a climb ended below the judge."""
+
+    decision: str
+    cause: str
+    rung: str
+    reason: str
+    evidence: tuple[str, ...] = ()
+    estimate: k.EstimateData | None = None
+
+
+def climb(session: Session, candidate_id: str, lane: k.Lane) -> None:
+    """Run all rungs; the ledger then holds `screened`, or a verdict that says on which rung the climb ended."""
+    started_s = session.clock()
+    end = _climb(session, candidate_id, lane, started_s)
+    if end is not None:
+        give_verdict(session, candidate_id, end)
+
+
+def give_verdict(session: Session, candidate_id: str, end: End) -> None:
+    """Record a candidate's end and tell the user."""
+    session.ledger.append(
+        k.VerdictGiven.model_validate(
+            {
+                "candidate": candidate_id, "decision": end.decision, "cause": end.cause, "rung": end.rung,
+                "estimate": end.estimate, "reason": end.reason, "evidence": end.evidence,
+                "elapsed_s": session.budget.elapsed_s(),
+            }
+        )
+    )  # fmt: skip
+    session.narrator.line(f"  {candidate_id}", f"{session.title_of(candidate_id)}   {end.decision}: {end.reason}")
+
+
+def screen_seed(session: Session, repeat: int = 0) -> int:
+    """Measurement seed of screening launches: the same for all candidates, so that they do the same work."""
+    return plan_blocks(session.seed, 1, start=repeat, stage="screen")[0].seed
+
+
+def _climb(session: Session, candidate_id: str, lane: k.Lane, started_s: float) -> End | None:
+    proposed = session.state.candidates[candidate_id].proposed
+    try:
+        session.engine.plan(session.stack, proposed.settings, port=1)
+    except ConfigError as error:
+        return End("invalid", "crashed", "static", error.message)
+    try:
+        with launched(session, candidate_id, arm="candidate", purpose="climb", lane=lane, reporter=True) as launch:
+            return _rungs(session, proposed, lane, launch, started_s)
+    except StackError as error:
+        reason = " · ".join([error.message, *error.lines[-1:]])
+        return End("invalid", "crashed", "static", reason, _last_launch(session, candidate_id))
+
+
+def _rungs(
+    session: Session, proposed: k.CandidateProposed, lane: k.Lane, launch: Launch, started_s: float
+) -> End | None:
+    end = _engagement(session, proposed, lane, launch)
+    if end is None and (session.goal.constraints.answers_unchanged or needs_answers(RiskClass(proposed.risk))):
+        end = _answers(session, proposed, lane, launch)
+    if end is not None:
+        return end
+    session.narrator.status(f"{proposed.id} {proposed.title}: screening")
+    measured = measure_load(
+        session, launch, candidate=proposed.id, lane=lane, purpose="screen", seed=screen_seed(session)
+    )
+    return _screen(session, proposed, measured, started_s)
+
+
+def _engagement(session: Session, proposed: k.CandidateProposed, lane: k.Lane, launch: Launch) -> End | None:
+    """Every change must be in effect. The plain search does not know this rule: one effective change lets it pass."""
+    started_s = session.clock()
+    snapshot = record_snapshot(session, launch, candidate=proposed.id, lane=lane)
+    state = session.state
+    observation = judge_engagement(
+        [LaunchChange(**change) for change in proposed.changes],
+        session.parameters,
+        snapshot_of(state, "stock"),
+        snapshot_of(state, proposed.base),
+        snapshot,
+        Cost(wall_s=session.clock() - started_s, launches=1),
+    )
+    evidence = record(session, observation, candidate=proposed.id, lane=lane, purpose="engagement", launch=launch.id)
+    failed = observation.verdict is not Verdict.PASS
+    partly = failed and lane == "honesty" and any(c["engaged"] for c in observation.detail.get("changes", ()))
+    if observation.verdict is Verdict.PASS or partly:
+        session.narrator.line(f"  {proposed.id}", f"{proposed.title}   {'partly ' if partly else ''}engaged")
+        return None
+    return End("invalid", "not_engaged", "static", observation.summary, (evidence,))
+
+
+def _answers(session: Session, proposed: k.CandidateProposed, lane: k.Lane, launch: Launch) -> End | None:
+    reference = reference_answers(session.state)
+    if reference is None:
+        return End("invalid", "answers_changed", "numeric", "stock's own answers are missing: nothing to compare with")
+    session.narrator.status(f"{proposed.id} {proposed.title}: comparing answers")
+    started_s = session.clock()
+    answers = collect_answers(session, launch)
+    observation = compare(
+        reference, answers, oracle=session.oracle.get(), tolerance_nat=session.stack.reference.tolerance_nat,
+        cost=Cost(wall_s=session.clock() - started_s, requests=len(answers)),
+    )  # fmt: skip
+    evidence = record(session, observation, candidate=proposed.id, lane=lane, purpose="answers", launch=launch.id)
+    session.narrator.line(
+        f"  {proposed.id}", f"{proposed.title}   answers {observation.verdict}: {observation.summary}"
+    )
+    if observation.verdict is Verdict.PASS:
+        return None
+    decision = "rejected" if observation.verdict is Verdict.FAIL else "invalid"
+    return End(decision, "answers_changed", "numeric", observation.summary, (evidence,))
+
+
+def _screen(session: Session, proposed: k.CandidateProposed, measured: Measured, started_s: float) -> End | None:
+    if measured.value is None:
+        return End("invalid", "crashed", "load", _why_withheld(measured.observation), (measured.id,))
+    end = _constraints(session, measured) or _says_less(session, proposed, measured)
+    if end is not None:
+        return end
+    base_logs = launch_logs(session.state, session.goal, proposed.base)
+    estimate, outcome, reason = screen(oriented_log(session.goal, measured.value), base_logs, ASSUMED_SD_LOG)
+    data = k.EstimateData.model_validate(estimate_data_fields(estimate))
+    session.ledger.append(
+        k.Screened(
+            candidate=proposed.id, against=proposed.base, estimate=data, outcome=outcome, reason=reason,
+            wall_s=session.clock() - started_s,
+        )
+    )  # fmt: skip
+    session.narrator.line(
+        f"  {proposed.id}",
+        f"{proposed.title}   screen x{estimate.ratio:.2f} of {proposed.base}: {outcome}",
+        session.clock() - started_s,
+    )
+    if outcome != "reject":
+        return None
+    cause = "slower" if estimate.high < 1 else "no_gain"
+    return End("rejected", cause, "load", reason, (measured.id,), data)
+
+
+def _constraints(session: Session, measured: Measured) -> End | None:
+    for limit in session.goal.constraints.limits:
+        if limit_holds(limit, measured.observation) is False:
+            name = quantity_name(limit.metric, limit.statistic)
+            value = limit_value(limit, measured.observation)
+            reason = f"{name} is {value:.4g}, {limit.bound.replace('_', ' ')} {limit.value:.4g} is asked"
+            return End("rejected", "infeasible", "load", reason, (measured.id,))
+    return None
+
+
+def _says_less(session: Session, proposed: k.CandidateProposed, measured: Measured) -> End | None:
+    """Faster by saying less is not faster: the base's tokens per request are the work to be done."""
+    now = measured.observation.quantity("mean_output_tokens")
+    before = tokens_per_request(session, proposed.base)
+    if now is None or before is None or now.value >= SHORT_ANSWERS * before:
+        return None
+    reason = f"{now.value:.1f} tokens per request where {proposed.base} gives {before:.1f}: not the same work"
+    return End("invalid", "answers_changed", "load", reason, (measured.id,))
+
+
+def tokens_per_request(session: Session, candidate: str) -> float | None:
+    """Mean output tokens per request in the newest valid window of a configuration."""
+    for made in reversed(list(session.state.observations.values())):
+        if made.candidate == candidate and made.observation.get("probe") == "load":
+            for quantity in made.observation.get("quantities", ()):
+                if quantity["name"] == "mean_output_tokens":
+                    return float(quantity["value"])
+    return None
+
+
+def _why_withheld(observation: Observation) -> str:
+    failed = [f"{check.name}: {check.measured} ({check.limit})" for check in observation.checks if not check.ok]
+    return "the figure was withheld: " + ("; ".join(failed) or observation.summary)
+
+
+def _last_launch(session: Session, candidate_id: str) -> tuple[str, ...]:
+    ids = [launch.id for launch in session.state.launches.values() if launch.candidate == candidate_id]
+    return tuple(ids[-1:])
+
+
+def estimate_data_fields(estimate: Estimate) -> dict[str, object]:
+    """A judge's estimate as the ledger stores it."""
+    return {name: getattr(estimate, name) for name in k.EstimateData.model_fields}

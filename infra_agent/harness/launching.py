@@ -1,0 +1,132 @@
+"""One launch of the engine, from event to event: nothing runs that the ledger does not know of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from infra_agent.changes.change import STOCK
+from infra_agent.errors import StackError
+from infra_agent.harness.ports import free_port
+from infra_agent.harness.server import Server, attach, serve
+from infra_agent.harness.session import Session
+from infra_agent.ledger import kinds as k
+from infra_agent.stack.engines.base import LaunchPlan
+from infra_agent.stack.model import Stack
+
+Purpose = Literal["baseline", "climb", "block", "final", "calibrate"]
+LAST_LINES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A running server and the id of its launch."""
+
+    id: str
+    server: Server
+
+
+@contextmanager
+def launched(
+    session: Session, candidate: str, *, arm: Literal["stock", "base", "candidate"], purpose: Purpose, lane: k.Lane,
+    reporter: bool = False,
+) -> Iterator[Launch]:  # fmt: skip
+    """Start the engine with a candidate's settings, and always take it down again.
+
+    Raises StackError (recorded as the launch's outcome) and BudgetSpent before anything is started.
+    """
+    session.budget.require(1.0, "another launch")
+    launch_id = f"L{len(session.state.launches) + 1}"
+    if not session.engine.launches:
+        with _attached(session, candidate, launch_id, arm, purpose, lane) as launch:
+            yield launch
+        return
+    plan = session.engine.plan(session.stack, session.settings_of(candidate), free_port())
+    _record_start(session, launch_id, candidate, arm, purpose, lane, plan)
+    with _recorded(session, launch_id) as end:
+        end.log = _log_path(session, launch_id)
+        scratch = session.run_dir / "scratch" / launch_id
+        scratch.mkdir(parents=True, exist_ok=True)
+        with serve(
+            plan, session.engine, _within_budget(session), walls=session.walls, scratch=scratch, log_path=end.log,
+            with_reporter=reporter, on_event=session.narrator.status, clock=session.clock,
+        ) as server:  # fmt: skip
+            end.ready_s = server.ready_s
+            yield Launch(launch_id, server)
+
+
+class _End:
+    """What is known of a launch when it ends."""
+
+    def __init__(self) -> None:
+        self.ready_s: float | None = None
+        self.log: Path | None = None
+
+
+@contextmanager
+def _recorded(session: Session, launch_id: str) -> Iterator[_End]:
+    """Write launch_ended whatever happens."""
+    started_s = session.clock()
+    end = _End()
+    outcome, message = "stopped", ""
+    lines: tuple[str, ...] = ()
+    try:
+        yield end
+    except StackError as error:
+        outcome, message, lines = getattr(error, "outcome", "died"), error.message, error.lines[-LAST_LINES:]
+        raise
+    except BaseException:
+        outcome = "interrupted"
+        raise
+    finally:
+        artifact = session.ledger.put_artifact(end.log) if end.log is not None and end.log.exists() else ""
+        session.ledger.append(
+            k.LaunchEnded.model_validate(
+                {
+                    "id": launch_id, "outcome": outcome, "ready_s": end.ready_s, "wall_s": session.clock() - started_s,
+                    "log_artifact": artifact, "last_lines": lines, "message": message,
+                }
+            )
+        )  # fmt: skip
+
+
+@contextmanager
+def _attached(session: Session, candidate: str, launch_id: str, arm: str, purpose: str, lane: str) -> Iterator[Launch]:
+    """A server that somebody else runs: recorded the same way, never started or stopped."""
+    _record_start(session, launch_id, candidate, arm, purpose, lane, None)
+    with _recorded(session, launch_id) as end:
+        server = attach(session.stack, session.engine, on_event=session.narrator.status, clock=session.clock)
+        end.ready_s = server.ready_s
+        yield Launch(launch_id, server)
+
+
+def _record_start(
+    session: Session, launch_id: str, candidate: str, arm: str, purpose: str, lane: str, plan: LaunchPlan | None
+) -> None:
+    settings: Mapping[str, object] = session.settings_of(candidate) if plan else {}
+    session.ledger.append(
+        k.LaunchStarted.model_validate(
+            {
+                "id": launch_id, "candidate": candidate, "arm": STOCK if candidate == STOCK else arm,
+                "purpose": purpose, "lane": lane, "settings": dict(settings),
+                "argv": plan.argv if plan else ("attached", session.stack.url or ""),
+                "env": dict(plan.env) if plan else {},
+            }
+        )
+    )  # fmt: skip
+
+
+def _within_budget(session: Session) -> Stack:
+    """The stack with a start deadline that ends with the budget."""
+    limits = session.stack.limits
+    start_s = max(1.0, min(limits.start_timeout_s, session.budget.remaining_s()))
+    return session.stack.model_copy(update={"limits": limits.model_copy(update={"start_timeout_s": start_s})})
+
+
+def _log_path(session: Session, launch_id: str) -> Path:
+    folder = session.run_dir / "logs"
+    folder.mkdir(exist_ok=True)
+    return folder / f"{launch_id}.log"

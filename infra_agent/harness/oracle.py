@@ -1,0 +1,41 @@
+"""Keeps the float32 oracle process: started when the first close call needs it, stopped with the run."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from infra_agent.stack.model import Stack
+from probes.numeric.oracle import OracleProcess
+
+
+class OracleHolder:
+    """A lazily started oracle; `get` returns None for a stack that has none."""
+
+    def __init__(self, stack: Stack) -> None:
+        self._stack = stack
+        self._process: OracleProcess | None = None
+
+    def get(self) -> OracleProcess | None:
+        """The running oracle."""
+        python = self._stack.launch.python
+        if self._stack.reference.oracle == "none" or python is None or not self._stack.model:
+            return None
+        if self._process is None:
+            process = OracleProcess(python, self._stack.model)
+            process.__enter__()
+            self._process = process
+        return self._process
+
+    def close(self) -> None:
+        """Stop it, if it was started."""
+        if self._process is not None:
+            self._process.__exit__(None, None, None)
+            self._process = None
+
+    def __enter__(self) -> OracleHolder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,80 @@
+"""From a screened candidate to its end: blocks, verdict, and the gate."""
+
+from __future__ import annotations
+
+from infra_agent.errors import BudgetSpent, StackError
+from infra_agent.harness.ladder import End, estimate_data_fields, give_verdict
+from infra_agent.harness.proving import MAX_BLOCKS, Stage, block_wall_s, look_at, record_noise
+from infra_agent.harness.session import Session
+from infra_agent.judge.decide import cause
+from infra_agent.judge.plan import LOOKS
+from infra_agent.judge.types import Look
+from infra_agent.ledger import kinds as k
+from infra_agent.review.risk import GATED
+from infra_agent.stack.engines.base import RiskClass
+
+
+def judge_candidate(session: Session, candidate_id: str, lane: k.Lane, max_blocks: int = MAX_BLOCKS) -> None:
+    """Measure blocks until a look decides; then the verdict, and the gate for an accepted one."""
+    proposed = session.state.candidates[candidate_id].proposed
+    stage: Stage = "honesty" if lane == "honesty" else "prove"
+    session.narrator.line(
+        "Proving",
+        f"{candidate_id} {proposed.title} against {proposed.base}: looks at {', '.join(map(str, LOOKS))} blocks, "
+        f"about {block_wall_s(session):.0f} s each",
+    )
+    try:
+        look = look_at(session, candidate_id, proposed.base, stage, lane, max_blocks)
+    except StackError as error:
+        give_verdict(session, candidate_id, End("invalid", "crashed", "load", error.message))
+        return
+    except BudgetSpent as error:
+        give_verdict(session, candidate_id, End("inconclusive", "out_of_budget", "load", error.message))
+        raise
+    give_verdict(session, candidate_id, _end(session, candidate_id, stage, look))
+    if lane == "agent":
+        record_noise(session)
+        _gate(session, candidate_id)
+
+
+def _end(session: Session, candidate_id: str, stage: Stage, look: Look) -> End:
+    decision = look.decision.value if look.decision is not None else "inconclusive"
+    blocks = [b for b in session.state.candidates[candidate_id].blocks if b.stage == stage and b.valid]
+    evidence = tuple(o for block in blocks for o in (block.base_observation, block.candidate_observation) if o)
+    estimate = k.EstimateData.model_validate(estimate_data_fields(look.estimate))
+    return End(decision, cause(look) or "unclear", "load", look.reason, evidence, estimate)
+
+
+def _gate(session: Session, candidate_id: str) -> None:
+    """Accept a proved candidate at once, or let it wait when its class is a person's to decide."""
+    candidate = session.state.candidates[candidate_id]
+    if candidate.verdict is None or candidate.verdict.decision != "accepted":
+        return
+    risk = RiskClass(candidate.proposed.risk)
+    elapsed_s = session.budget.elapsed_s()
+    if risk in GATED:
+        session.ledger.append(
+            k.WaitingForApproval(candidate=candidate_id, risk=risk.value, reasons=candidate.proposed.risk_reasons)
+        )
+        reasons = "; ".join(candidate.proposed.risk_reasons)
+        session.narrator.line("Waiting", f"{candidate_id} needs a person's approval: {reasons}")
+        return
+    gate = f"class {risk.value}: no approval needed"
+    session.ledger.append(k.Accepted(candidate=candidate_id, gate=gate, elapsed_s=elapsed_s))
+    minutes, seconds = divmod(int(elapsed_s), 60)
+    session.narrator.line(
+        "Accepted", f"{candidate_id} {candidate.proposed.title}, {minutes} min {seconds:02d} s after the start"
+    )
+
+
+def close_open_candidates(session: Session, lane: k.Lane) -> None:
+    """Give every screened but unproved candidate of a lane its end: inconclusive, with what a proof would take."""
+    for candidate in session.state.candidates.values():
+        if candidate.proposed.lane == lane and candidate.verdict is None:
+            screened = candidate.screened
+            if screened is None:
+                end = End("inconclusive", "out_of_budget", "static", "not climbed before the run ended")
+            else:
+                reason = f"not taken to the judge: {screened.reason}"
+                end = End("inconclusive", "unclear", "load", reason, (), screened.estimate)
+            give_verdict(session, candidate.proposed.id, end)

@@ -1,0 +1,37 @@
+"""Writes what a run leaves behind for people: report.html and report.json, both from the ledger's fold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from infra_agent.errors import LedgerError
+from infra_agent.ledger.chain import read_chain
+from infra_agent.ledger.fold import fold
+from infra_agent.ledger.state import RunState
+from infra_agent.publish.report.build import build_report
+from infra_agent.publish.report.html import write_report
+from infra_agent.publish.report.model import Report
+from infra_agent.stack.engines import get_engine
+
+
+def report_of(state: RunState) -> Report:
+    """The report of a state."""
+    return build_report(state, {"parameters": tuple(get_engine(state.started.stack.engine).parameters())})
+
+
+def publish(run_dir: Path, state: RunState) -> tuple[Path, Path]:
+    """Write both files; returns their paths (HTML, JSON)."""
+    return write_report(run_dir, report_of(state))
+
+
+def load_state(run_dir: Path) -> RunState:
+    """The state of any run, read without taking its lock. Raises LedgerError for a damaged one."""
+    chain = read_chain(run_dir)
+    if chain.problems:
+        first = chain.problems[0]
+        raise LedgerError(
+            f"event {first.seq} of run {run_dir.name} is damaged: {first.what}",
+            where=f"{run_dir}, line {first.line}",
+            hint=f"infra-agent runs verify {run_dir.name}",
+        )
+    return fold(chain.events)

@@ -1,0 +1,49 @@
+"""Asserts what `make demo` promises, from the JSON of the newest run: `infra-agent runs show last --json`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+LOWEST_RATIO = 1.5
+FIRST_CHANGE_S = 300.0
+FAMILIES = {"dtype", "threads", "attention", "compile"}
+
+
+def failures(report: dict[str, Any]) -> list[str]:
+    """Every promise that the run does not keep."""
+    accepted = report["accepted"]
+    batching = [row for row in accepted if "continuous batching" in row["title"]]
+    others = {family["family"]: family["disposition"] for family in report["families"]}
+    tested = {
+        name for name, disposition in others.items() if name in FAMILIES and disposition not in ("untested", "open")
+    }
+    answers = report["answers"]
+    checks = {
+        "the goal was met (exit code 0)": report["outcome"]["met"] and report["outcome"]["code"] == 0,
+        "continuous batching was accepted": bool(batching),
+        f"its ratio's lower bound is above {LOWEST_RATIO}": bool(batching)
+        and batching[0]["estimate"]["low"] > LOWEST_RATIO,
+        "at least four other candidates have verdicts": len(report["verdicts"]) - len(accepted) >= 4,
+        "dtype, threads, attention and compile were tested": tested == FAMILIES,
+        "the answer check has a result": answers is not None and answers["verdict"] == "pass",
+        "the honesty row is there": report["honesty_row"] is not None,
+        "the final relaunch used fresh seeds": not set(report["final"]["seeds"]) & set(report["search"]["seeds"]),
+        f"the first change was accepted within {FIRST_CHANGE_S:.0f} s": bool(accepted)
+        and accepted[0]["accepted_after_s"] <= FIRST_CHANGE_S,
+    }
+    return [text for text, kept in checks.items() if not kept]
+
+
+def main() -> int:
+    """0 when every promise is kept."""
+    broken = failures(json.load(sys.stdin))
+    for text in broken:
+        print(f"broken: {text}")
+    print("demo: every promise kept" if not broken else f"demo: {len(broken)} promises broken")
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

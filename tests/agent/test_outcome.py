@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from agent.dossiers import GOAL
+from agent.sessions import add_candidate, add_window, estimate, session_in
+
+from infra_agent.agent.outcome import conclude
+from infra_agent.goal.model import Constraints, Direction, Limit, Metric, Statistic, Target
+from infra_agent.harness.session import Session
+from infra_agent.ledger import kinds as k
+
+
+def accept(session: Session, ratio: float, low: float, high: float) -> None:
+    add_candidate(session)
+    session.ledger.append(
+        k.VerdictGiven(
+            candidate="C1", decision="accepted", cause="proved", rung="load", estimate=estimate(ratio, low, high),
+            reason="", elapsed_s=60.0,
+        )
+    )  # fmt: skip
+    session.ledger.append(k.Accepted(candidate="C1", gate="class numerics-minor", elapsed_s=61.0))
+
+
+def relaunch(session: Session, ratio: float, low: float, high: float) -> None:
+    session.ledger.append(
+        k.FinalMeasured(
+            candidate="C1", arms=("stock", "C1"), search_seeds=(1,), seeds=(2,), estimate=estimate(ratio, low, high),
+            stock_value=25.0, candidate_value=25.0 * ratio,
+        )
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("interval", "kind", "code"),
+    [
+        ((2.9, 2.7, 3.1), "met", 0),
+        ((1.7, 1.6, 1.8), "not_met", 1),
+        ((2.1, 1.9, 2.3), "not_met", 1),
+    ],
+)
+def test_the_goal_is_met_only_when_the_whole_fresh_seed_interval_reaches_the_target(
+    tmp_path: Path, interval: tuple[float, float, float], kind: str, code: int
+) -> None:
+    with session_in(tmp_path) as session:
+        add_window(session, "stock", 25.0)
+        accept(session, 2.9, 2.7, 3.1)
+        relaunch(session, *interval)
+        outcome = conclude(session.state)
+    assert (outcome.kind, outcome.exit_code) == (kind, code)
+    assert "continuous batching" in outcome.sentence
+
+
+def test_an_accepted_change_that_was_not_relaunched_does_not_meet_the_goal(tmp_path: Path) -> None:
+    with session_in(tmp_path) as session:
+        add_window(session, "stock", 25.0)
+        accept(session, 2.9, 2.7, 3.1)
+        assert conclude(session.state).kind == "not_met"
+        assert conclude(session.state, "time is out").exit_code == 4
+
+
+def test_a_proved_change_of_a_gated_class_waits_and_the_exit_code_says_so(tmp_path: Path) -> None:
+    with session_in(tmp_path) as session:
+        add_window(session, "stock", 25.0)
+        add_candidate(session, risk="numerics")
+        session.ledger.append(k.WaitingForApproval(candidate="C1", risk="numerics", reasons=("dtype",)))
+        outcome = conclude(session.state)
+    assert (outcome.kind, outcome.exit_code) == ("waiting", 3)
+    assert "C1" in outcome.sentence
+
+
+def test_nothing_proved_is_not_met(tmp_path: Path) -> None:
+    with session_in(tmp_path) as session:
+        add_window(session, "stock", 25.0)
+        assert conclude(session.state).exit_code == 1
+
+
+def test_a_constraint_that_cannot_be_told_is_not_taken_as_held(tmp_path: Path) -> None:
+    limit = Limit(metric=Metric.TTFT_S, statistic=Statistic.P99, bound="at_most", value=0.5)
+    goal = GOAL.model_copy(update={"constraints": Constraints(limits=(limit,))})
+    with session_in(tmp_path, goal) as session:
+        add_window(session, "stock", 25.0)
+        accept(session, 2.9, 2.7, 3.1)
+        add_window(session, "C1", 72.0, "final")
+        relaunch(session, 2.9, 2.7, 3.1)
+        outcome = conclude(session.state)
+    assert outcome.kind == "not_met"
+    assert "ttft_p99_s could not be measured" in outcome.sentence
+
+
+@pytest.mark.parametrize(("ttft_s", "kind"), [(0.4, "met"), (0.6, "not_met")])
+def test_a_measured_constraint_decides(tmp_path: Path, ttft_s: float, kind: str) -> None:
+    limit = Limit(metric=Metric.TTFT_S, statistic=Statistic.P50, bound="at_most", value=0.5)
+    goal = GOAL.model_copy(update={"constraints": Constraints(limits=(limit,))})
+    with session_in(tmp_path, goal) as session:
+        add_window(session, "stock", 25.0)
+        accept(session, 2.9, 2.7, 3.1)
+        add_window(session, "C1", 72.0, "final", ttft_p50_s=ttft_s)
+        relaunch(session, 2.9, 2.7, 3.1)
+        assert conclude(session.state).kind == kind
+
+
+def test_an_absolute_target_that_stock_reaches_needs_no_change(tmp_path: Path) -> None:
+    goal = GOAL.model_copy(update={"target": Target(kind="absolute", value=20.0)})
+    with session_in(tmp_path, goal) as session:
+        add_window(session, "stock", 25.0)
+        outcome = conclude(session.state)
+    assert outcome.kind == "met"
+    assert "stock" in outcome.sentence
+
+
+def test_a_lowered_metric_is_reported_below_one(tmp_path: Path) -> None:
+    goal = GOAL.model_copy(
+        update={
+            "metric": Metric.TTFT_S,
+            "statistic": Statistic.MEAN,
+            "direction": Direction.MINIMISE,
+            "target": Target(kind="ratio", value=0.5),
+        }
+    )
+    with session_in(tmp_path, goal) as session:
+        accept(session, 4.0, 3.0, 5.0)
+        relaunch(session, 4.0, 3.0, 5.0)
+        outcome = conclude(session.state)
+    assert outcome.kind == "met"
+    assert "x0.25 [0.20, 0.33]" in outcome.sentence
