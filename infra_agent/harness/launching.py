@@ -97,8 +97,11 @@ def _recorded(session: Session, launch_id: str) -> Iterator[_End]:
 def _attached(session: Session, candidate: str, launch_id: str, arm: str, purpose: str, lane: str) -> Iterator[Launch]:
     """A server that somebody else runs: recorded the same way, never started or stopped."""
     _record_start(session, launch_id, candidate, arm, purpose, lane, None)
-    with _recorded(session, launch_id) as end:
-        server = attach(session.stack, session.engine, on_event=session.narrator.status, clock=session.clock)
+    tell, clock = session.narrator.status, session.clock
+    with (
+        _recorded(session, launch_id) as end,
+        attach(session.stack, session.engine, on_event=tell, clock=clock) as server,
+    ):
         end.ready_s = server.ready_s
         yield Launch(launch_id, server)
 

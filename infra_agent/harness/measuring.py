@@ -92,7 +92,7 @@ def load_request(session: Session, server: Server, seed: int) -> LoadRequest:
         stream=workload.stream,
         seed=seed,
         request_timeout_s=workload.request_timeout_s,
-        expected_model=session.stack.served_model or server.model,
+        expected_model=session.stack.served_model or server.answered_model,
         slo=slo_of(session.goal),
     )
 

@@ -1,0 +1,64 @@
+"""The environment of an engine: an allow-list of the harness's own variables, plus what the launch plan sets.
+
+Covered: secrets of the harness never reach the engine, HOME points into the run's scratch directory, a model cache
+in the user's home stays readable without the login token beside it.
+Not covered: what the stack file itself puts into the launch environment is passed on as written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+_ALLOWED = frozenset(
+    {"PATH", "LANG", "LANGUAGE", "TZ", "LD_LIBRARY_PATH", "HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"}
+    | {"TRANSFORMERS_OFFLINE", "HF_HUB_CACHE"}
+)
+_ALLOWED_PREFIXES = ("LC_", "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "CUDA_", "NVIDIA_", "HIP_", "ROCR_", "HSA_")
+_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
+_SHORTEST_SECRET = 8
+_COMPILE_CACHES = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"}
+
+
+def child_env(
+    parent: Mapping[str, str], plan_env: Mapping[str, str], scratch: Path, compile_cache: Path | None = None
+) -> dict[str, str]:
+    """The complete environment of an engine. The plan's values win over inherited ones.
+
+    `compile_cache` keeps compiled kernels from launch to launch; without it every launch compiles anew.
+    """
+    env = {name: value for name, value in parent.items() if _may_pass(name)}
+    cache = _model_cache(parent)
+    if cache is not None:
+        env.setdefault("HF_HUB_CACHE", str(cache))
+    env.update({"HOME": str(scratch), "PYTHONUNBUFFERED": "1"})
+    if compile_cache is not None:
+        env |= {name: str(compile_cache / folder) for name, folder in _COMPILE_CACHES.items()}
+    env.setdefault("PATH", "/usr/local/bin:/usr/bin:/bin")
+    env.update(plan_env)
+    return env
+
+
+def secret_values(*environments: Mapping[str, str]) -> frozenset[str]:
+    """Values of variables whose names say that they are secret; too short ones would mask ordinary text."""
+    return frozenset(
+        value
+        for environment in environments
+        for name, value in environment.items()
+        if _SECRET_NAME.search(name) and len(value) >= _SHORTEST_SECRET
+    )
+
+
+def _may_pass(name: str) -> bool:
+    return (name in _ALLOWED or name.startswith(_ALLOWED_PREFIXES)) and not _SECRET_NAME.search(name)
+
+
+def _model_cache(parent: Mapping[str, str]) -> Path | None:
+    if "HF_HOME" in parent:
+        cache = Path(parent["HF_HOME"]) / "hub"
+    elif "HOME" in parent:
+        cache = Path(parent["HOME"]) / ".cache" / "huggingface" / "hub"
+    else:
+        return None
+    return cache if cache.is_dir() else None

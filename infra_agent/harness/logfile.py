@@ -1,0 +1,66 @@
+"""A log that stays small however much is written: the first part goes to disk, the last part is kept in memory.
+
+Covered: bounded disk and memory, a count of what was dropped, the newest lines at any time.
+Not covered: a harness killed after the first part is full loses the last part.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from pathlib import Path
+
+HEAD_BYTES = 16 * 1024 * 1024
+TAIL_BYTES = 4 * 1024 * 1024
+_RECENT_BYTES = 64 * 1024
+
+
+class BoundedLog:
+    """Append-only log of at most `head_bytes + tail_bytes` (plus one line that counts the bytes dropped between)."""
+
+    def __init__(self, path: Path, *, head_bytes: int = HEAD_BYTES, tail_bytes: int = TAIL_BYTES) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        self._file = path.open("wb", buffering=0)
+        self._head_left = head_bytes
+        self._tail_bytes = tail_bytes
+        self._tail: deque[bytes] = deque()
+        self._tail_size = 0
+        self._recent = b""
+        self.dropped_bytes = 0
+
+    def write(self, data: bytes) -> None:
+        """Append output as it was read."""
+        head, rest = data[: self._head_left], data[self._head_left :]
+        if head:
+            self._file.write(head)
+            self._head_left -= len(head)
+        if rest:
+            self._keep(rest)
+        self._recent = (self._recent + data)[-_RECENT_BYTES:]
+
+    def recent(self) -> bytes:
+        """The newest output, at most 64 KiB."""
+        return self._recent
+
+    def close(self) -> None:
+        """Write the kept last part, with the count of what is missing before it."""
+        if self._file.closed:
+            return
+        if self.dropped_bytes:
+            self._file.write(f"\n... {self.dropped_bytes} bytes dropped ...\n".encode())
+        for chunk in self._tail:
+            self._file.write(chunk)
+        self._tail.clear()
+        self._file.close()
+
+    def _keep(self, data: bytes) -> None:
+        self._tail.append(data)
+        self._tail_size += len(data)
+        while self._tail_size > self._tail_bytes:
+            excess = self._tail_size - self._tail_bytes
+            oldest = self._tail.popleft()
+            kept = oldest[excess:]
+            self._tail_size -= len(oldest) - len(kept)
+            self.dropped_bytes += len(oldest) - len(kept)
+            if kept:
+                self._tail.appendleft(kept)

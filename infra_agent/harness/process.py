@@ -1,0 +1,230 @@
+"""One engine process with everything below it: started behind the walls, its output bounded, gone when told so.
+
+Covered: whole-tree stop with one deadline, children that daemonise, output without limit, death of the harness.
+Not covered: without a sandbox a tree whose keeper is killed with SIGKILL survives; on systems other than Linux a
+child that leaves the process group survives.
+
+The thread that starts a process must live as long as it: bubblewrap ends with the thread that started it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+import psutil
+
+from infra_agent.harness import tree
+from infra_agent.harness.logfile import BoundedLog
+from infra_agent.harness.sandbox import Walls, outer_env, wrap
+from infra_agent.harness.text import clean_lines
+
+_KEEPER = Path(__file__).with_name("keeper.py")
+_FIND_TIMEOUT_S = 5.0
+_KILL_SHARE = 0.3
+_LEAST_KILL_S = 2.0
+_READ_BYTES = 65536
+
+
+class ManagedProcess:
+    """A running engine. Create with `start`; always `stop` it."""
+
+    def __init__(self, popen: subprocess.Popen[bytes], log: BoundedLog, walls: Walls, secrets: Collection[str]) -> None:
+        self._popen = popen
+        self._log = log
+        self._walls = walls
+        self._secrets = secrets
+        self._wake_read, self._wake_write = os.pipe()
+        self._peak_bytes = 0
+        self._cpu_s = 0.0
+        self._drain = threading.Thread(target=self._read_output, name="engine-output", daemon=True)
+        self._engine: psutil.Process | None = None
+        self._drain.start()
+
+    @classmethod
+    def start(
+        cls,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: Path,
+        log_path: Path,
+        walls: Walls,
+        writable: Sequence[Path] = (),
+        readable: Sequence[Path] = (),
+        secrets: Collection[str] = (),
+    ) -> ManagedProcess:
+        """Start a command with exactly this environment. A command that cannot be executed dies with code 127 or 1."""
+        if walls.mode == "bubblewrap":
+            command = wrap(argv, walls, writable=writable, env=env, cwd=cwd, readable=readable)
+            outer: Mapping[str, str] = outer_env()
+        else:
+            command = [sys.executable, "-I", "-S", str(_KEEPER), *argv]
+            outer = env
+        log = BoundedLog(log_path)
+        try:
+            popen = subprocess.Popen(
+                command,
+                env=dict(outer),
+                cwd=cwd,
+                stdin=subprocess.PIPE if walls.mode == "none" else subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError:
+            log.close()
+            raise
+        return cls(popen, log, walls, secrets)
+
+    @property
+    def pid(self) -> int:
+        """The engine's own process id on the host, for probes that attach to it."""
+        deadline = time.monotonic() + _FIND_TIMEOUT_S
+        while (engine := self._find_engine()) is None and self.alive() and time.monotonic() < deadline:
+            time.sleep(0.005)
+        return engine.pid if engine is not None else self._popen.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """Exit code once it is gone, 128 + signal if a signal ended it; None while it runs."""
+        code = self._popen.poll()
+        return code if code is None or code >= 0 else 128 - code
+
+    @property
+    def log_path(self) -> Path:
+        """Where the output is kept."""
+        return self._log.path
+
+    @property
+    def dropped_bytes(self) -> int:
+        """Output that was not kept."""
+        return self._log.dropped_bytes
+
+    def alive(self) -> bool:
+        """Whether the engine still runs."""
+        return self._popen.poll() is None
+
+    def tail(self, count: int) -> tuple[str, ...]:
+        """The last lines of output, safe to show. After the end of the process they are complete."""
+        if not self.alive():
+            self._drain.join(_LEAST_KILL_S)
+        return clean_lines(self._log.recent(), count, self._secrets)
+
+    def own_pids(self) -> frozenset[int]:
+        """Every process that belongs to this launch, the sandbox's own included."""
+        return frozenset(process.pid for process in tree.members(self._popen.pid))
+
+    def memory_bytes(self) -> int:
+        """Peak resident memory of the engine's tree so far (shared pages count once for each process)."""
+        self._look()
+        return self._peak_bytes
+
+    def cpu_s(self) -> float:
+        """CPU time used by the engine's tree so far."""
+        self._look()
+        return self._cpu_s
+
+    def stop(self, timeout_s: float) -> None:
+        """End the whole tree: SIGTERM to the engine, then SIGKILL to all. Returns within about `timeout_s`.
+
+        Afterwards the log file is complete. Calling it again does nothing.
+        """
+        deadline = time.monotonic() + timeout_s
+        self._look()
+        everyone = tree.members(self._popen.pid)
+        self._ask_to_end(max(0.0, timeout_s - max(_LEAST_KILL_S, timeout_s * _KILL_SHARE)))
+        everyone += [process for process in tree.members(self._popen.pid) if process not in everyone]
+        self._kill(everyone, max(_LEAST_KILL_S, deadline - time.monotonic()))
+        self._finish_output(max(_LEAST_KILL_S / 4, deadline - time.monotonic()))
+
+    def _ask_to_end(self, grace_s: float) -> None:
+        engine = self._find_engine()
+        if not self.alive() or engine is None or grace_s == 0:
+            return
+        with contextlib.suppress(psutil.Error):
+            engine.send_signal(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._popen.wait(grace_s)
+
+    def _kill(self, everyone: Sequence[psutil.Process], timeout_s: float) -> None:
+        """Let the sandbox or the keeper take the tree down, and kill what was seen of it besides."""
+        if self._walls.mode == "bubblewrap":
+            self._popen.kill()
+        elif self._popen.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._popen.stdin.close()
+        tree.kill(process for process in everyone if process.pid != self._popen.pid)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._popen.wait(timeout_s / 2)
+        self._popen.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._popen.wait(timeout_s / 4)
+        tree.wait_gone(everyone, timeout_s / 4)
+
+    def _look(self) -> None:
+        """Take note of memory and CPU time; the last values stand when the process is gone."""
+        processes = self._engine_processes()
+        self._peak_bytes = max(self._peak_bytes, tree.peak_rss_bytes(processes))
+        self._cpu_s = max(self._cpu_s, tree.cpu_time_s(processes))
+
+    def _engine_processes(self) -> list[psutil.Process]:
+        """The tree without the sandbox's or the keeper's own processes."""
+        return tree.members(self._popen.pid)[self._wrappers() :]
+
+    def _find_engine(self) -> psutil.Process | None:
+        """The process that runs the command: below bubblewrap and its init, or below the keeper."""
+        if self._engine is not None:
+            return self._engine
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found = [psutil.Process(self._popen.pid)]
+            for _ in range(self._wrappers()):
+                found = sorted(found[0].children(), key=lambda child: (child.create_time(), child.pid))
+                if not found:
+                    return None
+            self._engine = found[0]
+        return self._engine
+
+    def _wrappers(self) -> int:
+        """How many processes of the sandbox or the keeper stand above the engine."""
+        return 2 if self._walls.mode == "bubblewrap" else 1
+
+    def _read_output(self) -> None:
+        stream = self._popen.stdout
+        assert stream is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(stream, selectors.EVENT_READ)
+            selector.register(self._wake_read, selectors.EVENT_READ)
+            while True:
+                ready = {key.fd for key, _ in selector.select()}
+                if stream.fileno() in ready:
+                    data = os.read(stream.fileno(), _READ_BYTES)
+                    if not data:
+                        return
+                    self._log.write(data)
+                elif self._wake_read in ready:
+                    return
+
+    def _finish_output(self, timeout_s: float) -> None:
+        """Read what is left, within the deadline, even if some process still holds the pipe."""
+        if self._wake_read < 0:
+            return
+        self._drain.join(timeout_s)
+        os.write(self._wake_write, b"x")
+        self._drain.join()
+        os.close(self._wake_read)
+        os.close(self._wake_write)
+        self._wake_read = self._wake_write = -1
+        for stream in (self._popen.stdout, self._popen.stdin):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+        self._log.close()
