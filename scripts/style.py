@@ -26,9 +26,8 @@ def main() -> int:
                 )
     long_modules = [f"{path}: {lines} lines" for path, lines in modules.items() if lines > MODULE_LINES]
     long_functions = [f"{where}: {lines} lines" for lines, where in functions if lines > FUNCTION_LINES]
-    print(
-        f"modules    {len(modules)}, median {statistics.median(modules.values()):.0f} lines, longest {max(modules.values())}"
-    )
+    counts = list(modules.values())
+    print(f"modules    {len(counts)}, median {statistics.median(counts):.0f} lines, longest {max(counts)}")
     sizes = [lines for lines, _ in functions]
     print(f"functions  {len(sizes)}, median {statistics.median(sizes):.0f} lines, longest {max(sizes)}")
     for line in long_modules + long_functions:
