@@ -1,0 +1,240 @@
+"""Why a change is believed to work: hypotheses with their predictions, claims, and the answer check.
+
+Covered: prediction beside measurement; cause or association. A claim is a cause only when the change was alone, was
+seen in effect, moved the metric when applied (AB), the move was gone when it was taken back (BA: the base is launched
+after the candidate), and stock against stock was measured as the placebo.
+Not covered: whether the mechanism in the hypothesis' words is right; a claim is about the change.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import median
+from typing import Any
+
+from infra_agent.goal.model import Direction
+from infra_agent.ledger import kinds as k
+from infra_agent.ledger.state import CandidateState
+from infra_agent.publish.report.candidates import STRONGEST_FIRST, end_of
+from infra_agent.publish.report.facts import Facts, estimate, finite, ids, source
+from infra_agent.publish.report.model import Answers
+from infra_agent.publish.report.outcome import metric_text
+from infra_agent.publish.report.rows import (
+    AssociationClaim,
+    CauseClaim,
+    CauseEvidence,
+    Claim,
+    End,
+    EstimateRow,
+    HypothesisRow,
+    Measured,
+    Predicted,
+    Predictor,
+)
+
+_NOMINAL_MISS = 0.2
+_SNAPSHOT = "effective-state"
+"""A reading of the running engine: what an engagement proof is made from, not the proof."""
+_REFERENCE = "reference-answers"
+
+
+def hypothesis_rows(facts: Facts) -> list[HypothesisRow]:
+    """Every hypothesis, what it predicted, and what was measured."""
+    return [_hypothesis(facts, stated) for stated in facts.state.hypotheses.values()]
+
+
+def _hypothesis(facts: Facts, stated: k.HypothesisStated) -> HypothesisRow:
+    tests = [c for c in facts.state.candidates.values() if c.proposed.hypothesis == stated.id]
+    ends: dict[str, End] = {candidate.proposed.id: end_of(candidate) for candidate in tests}
+    end: End = min(ends.values(), key=STRONGEST_FIRST.index, default="untested")
+    decisive = next((c for c in tests if ends[c.proposed.id] == end), None)
+    predicted = _predicted(facts, stated)
+    measured = _measured(facts, decisive) if decisive is not None else None
+    inside = None
+    if predicted is not None and measured is not None:
+        inside = predicted.low <= measured.ratio <= predicted.high
+    return HypothesisRow(
+        id=stated.id,
+        family=stated.family,
+        cause=stated.cause,
+        place=stated.place,
+        refuted_by=stated.refuted_by,
+        source=stated.source,
+        predicted=predicted,
+        measured=measured,
+        inside=inside,
+        end=end,
+        candidates=list(ends),
+        event=facts.seq(stated),
+    )
+
+
+def _predicted(facts: Facts, stated: k.HypothesisStated) -> Predicted | None:
+    """The prediction for the load rung: the one that the judge's estimate can be held against."""
+    for prediction in stated.predictions:
+        low, high = prediction.get("low"), prediction.get("high")
+        numbers = isinstance(low, int | float) and isinstance(high, int | float)
+        if prediction.get("rung") == "load" and numbers:
+            goal = facts.state.started.goal
+            metric = str(prediction.get("metric", goal.metric.value))
+            return Predicted(rung="load", metric=metric, low=float(low), high=float(high))  # type: ignore[arg-type]
+    return None
+
+
+def _measured(facts: Facts, candidate: CandidateState) -> Measured | None:
+    verdict = candidate.verdict
+    if verdict is not None and verdict.estimate is not None and any(block.valid for block in candidate.blocks):
+        row, event, proved = estimate(verdict.estimate), candidate.verdict_seq or facts.seq(verdict), True
+    elif candidate.screened is not None:
+        row, event, proved = estimate(candidate.screened.estimate), facts.seq(candidate.screened), False
+    elif verdict is not None:
+        row, event, proved = estimate(verdict.estimate), candidate.verdict_seq or facts.seq(verdict), False
+    else:
+        return None
+    if row is None:
+        return None
+    return Measured(ratio=row.ratio, low=row.low, high=row.high, basis="proved" if proved else "screen", event=event)
+
+
+def predictor(brain: str, rows: Sequence[HypothesisRow]) -> Predictor:
+    """How often the prediction held, and its mean interval score on the log ratio."""
+    scored = [row for row in rows if row.inside is not None]
+    scores = [_interval_score(row) for row in scored]
+    inside = sum(1 for row in scored if row.inside)
+    return Predictor(
+        brain=brain,
+        scored=len(scored),
+        inside=inside,
+        hit_rate=inside / len(scored) if scored else None,
+        interval_score=finite(math.fsum(scores) / len(scores)) if scores else None,
+    )
+
+
+def _interval_score(row: HypothesisRow) -> float:
+    assert row.predicted is not None
+    assert row.measured is not None
+    low, high, seen = math.log(row.predicted.low), math.log(row.predicted.high), math.log(row.measured.ratio)
+    return (high - low) + 2 / _NOMINAL_MISS * (max(0.0, low - seen) + max(0.0, seen - high))
+
+
+def claims(facts: Facts) -> list[Claim]:
+    """One claim for each candidate whose effect was decided by paired blocks, faster or slower."""
+    result: list[Claim] = []
+    for candidate in facts.state.candidates.values():
+        verdict = candidate.verdict
+        decided = verdict is not None and verdict.cause in ("proved", "slower") and candidate.proposed.lane == "agent"
+        row = estimate(verdict.estimate) if verdict is not None else None
+        if decided and row is not None and any(block.valid for block in candidate.blocks):
+            result.append(_claim(facts, candidate, row))
+    return result
+
+
+def _claim(facts: Facts, candidate: CandidateState, row: EstimateRow) -> Claim:
+    apply = _order_evidence(facts, candidate, row, ("base", "candidate"))
+    revert = _order_evidence(facts, candidate, row, ("candidate", "base"))
+    placebo = _placebo(facts)
+    missing = _missing(facts, candidate, apply, revert, placebo)
+    seq = candidate.verdict_seq or facts.seq(candidate.verdict)
+    hypothesis = candidate.proposed.hypothesis
+    if not missing:
+        return CauseClaim(
+            candidate=candidate.proposed.id,
+            hypothesis=hypothesis,
+            statement=_statement(facts, candidate, "Applying", "moves"),
+            estimate=row,
+            evidence=CauseEvidence(apply=apply, revert=revert, placebo=placebo),
+            event=seq,
+        )
+    found = {"apply": apply, "revert": revert, "placebo": placebo}
+    return AssociationClaim(
+        candidate=candidate.proposed.id,
+        hypothesis=hypothesis,
+        statement=_statement(facts, candidate, "With", "goes another value of"),
+        estimate=row,
+        evidence={name: sources for name, sources in found.items() if sources},
+        missing=missing,
+        event=seq,
+    )
+
+
+def _statement(facts: Facts, candidate: CandidateState, verb: str, effect: str) -> str:
+    goal = facts.state.started.goal
+    metric = metric_text(goal.metric, goal.statistic).lower()
+    return f"{verb} {candidate.proposed.title} {effect} {metric}"
+
+
+def _order_evidence(facts: Facts, candidate: CandidateState, row: EstimateRow, order: tuple[str, str]) -> list[str]:
+    """Observations of the blocks in this order, if their median ratio lies on the estimate's side of 1."""
+    blocks = [b for b in candidate.blocks if b.valid and b.stage == "prove" and tuple(b.order) == order]
+    sign = 1 if facts.state.started.goal.direction is Direction.MAXIMISE else -1
+    pairs = [(b.base_value, b.candidate_value) for b in blocks]
+    logs = [sign * math.log(right / left) for left, right in pairs if left and right and left > 0 and right > 0]
+    if not logs or median(logs) * math.log(row.ratio) <= 0:
+        return []
+    return ids(*[[b.base_observation, b.candidate_observation] for b in blocks])
+
+
+def _placebo(facts: Facts) -> list[str]:
+    """Stock against stock: the measured noise floor. An assumed one is no placebo."""
+    noise = facts.state.noise
+    if noise is None or noise.source == "assumed" or noise.samples < 2:
+        return []
+    return [source(facts.seq(noise))]
+
+
+def _missing(
+    facts: Facts, candidate: CandidateState, apply: list[str], revert: list[str], placebo: list[str]
+) -> list[str]:
+    lines = []
+    if len(candidate.proposed.changes) != 1:
+        lines.append(f"{len(candidate.proposed.changes)} changes at once: none was tested alone")
+    if not _engaged(facts, candidate):
+        lines.append("no proof that the change was in effect")
+    if not apply:
+        lines.append("apply: no valid block with the base first that moves the same way")
+    if not revert:
+        lines.append("revert: no valid block with the base launched after the candidate that moves back")
+    if not placebo:
+        lines.append("placebo: stock against stock was not measured")
+    return lines
+
+
+def _engaged(facts: Facts, candidate: CandidateState) -> bool:
+    own = (facts.state.observations.get(identity) for identity in candidate.observations)
+    proofs = [made.observation for made in own if made is not None and made.purpose == "engagement"]
+    return any(proof.get("verdict") == "pass" and proof.get("probe") != _SNAPSHOT for proof in proofs)
+
+
+def answers(facts: Facts) -> Answers:
+    """The newest answer check of the best configuration. Nothing measured is `not_checked`, never a pass."""
+    best = facts.state.best
+    made_of_best = [m for m in facts.state.observations.values() if m.purpose == "answers" and m.candidate == best]
+    own = [made for made in made_of_best if made.observation.get("probe") != _REFERENCE]
+    if not own:
+        code = "not_needed" if best not in facts.state.candidates else "not_checked"
+        detail = "stock is the reference" if code == "not_needed" else "no answer check of this configuration"
+        return Answers.model_validate(
+            {"verdict": code, "candidate": best, "same": None, "near_ties": None, "changed": None}
+            | {"detail": detail, "sources": [source(facts.state.head_seq)]}
+        )
+    made = own[-1]
+    document = made.observation
+    return Answers.model_validate(
+        {
+            "verdict": document.get("verdict", "error"),
+            "candidate": best,
+            "same": _count(document, "same"),
+            "near_ties": _count(document, "near_tie"),
+            "changed": _count(document, "changed"),
+            "detail": str(document.get("summary", "")),
+            "sources": [made.id],
+        }
+    )
+
+
+def _count(document: dict[str, Any], name: str) -> int | None:
+    """A count of the answer check; None when the check withheld it."""
+    found = next((q for q in document.get("quantities", ()) if q.get("name") == f"answers_{name}"), None)
+    value = finite(found.get("value")) if found is not None else None
+    return None if value is None else round(value)

@@ -1,0 +1,303 @@
+"""Rows of a report: measured figures, candidates and their ends, hypotheses and claims.
+
+Covered: what each row holds and what may be absent. A `cause` is a type of its own: it cannot be built without the
+evidence of applying, reverting and doing nothing.
+Sources are observation ids ("O12") or "event:N", N being the ledger's sequence number.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from infra_agent.stack.model import ParameterValue
+
+Settings = dict[str, ParameterValue]
+Sources = list[str]
+End = Literal["kept", "waiting", "rejected", "inconclusive", "crashed", "not_engaged", "open", "untested"]
+
+
+class Row(BaseModel):
+    """Base of all parts of a report."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class EstimateRow(Row):
+    """A ratio with its interval; above 1 is better. `p` is None where no test applies."""
+
+    ratio: float
+    low: float | None
+    high: float | None
+    p: float | None
+    n: int
+    confidence: float
+    method: str
+
+
+class Figure(Row):
+    """One measured value with a 95 % interval over fresh launches (None for a single one)."""
+
+    value: float
+    low: float | None
+    high: float | None
+    n: int
+    sources: Sources = Field(min_length=1)
+
+
+class MetricRow(Row):
+    """A metric of one configuration."""
+
+    name: str
+    label: str
+    unit: str
+    figure: Figure
+
+
+class RatioRow(Row):
+    """best / stock as it is (not oriented). `method` says how the interval came about."""
+
+    ratio: float
+    low: float | None
+    high: float | None
+    n: int
+    method: str
+    sources: Sources
+
+
+class BeforeAfter(Row):
+    """A metric measured in both configurations. `better` is None when the interval holds 1 or there is none."""
+
+    name: str
+    label: str
+    unit: str
+    is_goal: bool
+    windows: Literal["final", "search"]
+    stock: Figure
+    best: Figure
+    change: RatioRow | None
+    better: bool | None
+
+
+class LaunchRow(Row):
+    """A command line as it was started."""
+
+    id: str
+    argv: list[str]
+    env: dict[str, str]
+    event: int
+
+
+class Configuration(Row):
+    """Stock or best: settings, command line and metrics."""
+
+    candidate: str
+    title: str
+    settings: Settings
+    launch: LaunchRow | None
+    metrics: list[MetricRow]
+
+
+class ChangeRow(Row):
+    """One launch parameter set. `before` None: it was not set."""
+
+    parameter: str
+    flag: str
+    value: ParameterValue | None
+    before: ParameterValue | None
+
+
+class Undo(Row):
+    """How to put it back."""
+
+    text: str
+    command: str
+
+
+class AcceptedRow(Row):
+    """A proved and applied candidate. `final` is the fresh-seed estimate, None unless it is the winner relaunched."""
+
+    candidate: str
+    title: str
+    changes: list[ChangeRow]
+    estimate: EstimateRow | None
+    final: EstimateRow | None
+    risk: str
+    gate: str
+    undo: Undo
+    event: int
+    evidence: Sources
+
+
+class DecisionNeeded(Row):
+    """A proved candidate that waits for a person."""
+
+    candidate: str
+    title: str
+    risk: str
+    reasons: list[str]
+    claim: str
+    changes: list[ChangeRow]
+    estimate: EstimateRow | None
+    evidence: Sources
+    command: str
+    event: int
+
+
+class VerdictRow(Row):
+    """How a candidate ended. At least one evidence id stands beside each."""
+
+    candidate: str
+    title: str
+    lane: str
+    decision: Literal["accepted", "rejected", "inconclusive", "invalid"]
+    cause: str
+    rung: str
+    estimate: EstimateRow | None
+    p: float | None
+    reason: str
+    evidence: Sources = Field(min_length=1)
+    event: int
+
+
+class BlockRow(Row):
+    """One paired block; values only when valid."""
+
+    stage: str
+    index: int
+    order: list[str]
+    seed: int
+    valid: bool
+    base_value: float | None
+    candidate_value: float | None
+    observations: Sources
+    reason: str
+    wall_s: float
+    event: int
+
+
+class ScreenRow(Row):
+    """The short comparison before proving: it ranks, it claims nothing."""
+
+    estimate: EstimateRow
+    outcome: str
+    reason: str
+    wall_s: float
+    event: int
+
+
+class CandidateRow(Row):
+    """A proposal and all that happened to it. `verdict` None: it has not ended."""
+
+    id: str
+    title: str
+    lane: str
+    hypothesis: str
+    family: str
+    base: str
+    changes: list[ChangeRow]
+    settings: Settings
+    digest: str
+    risk: str
+    risk_reasons: list[str]
+    verdict: VerdictRow | None
+    end: End
+    evidence: Sources
+    screen: ScreenRow | None
+    blocks: list[BlockRow]
+    event: int
+
+
+class Predicted(Row):
+    """The range stated before anything was measured."""
+
+    rung: str
+    metric: str
+    low: float
+    high: float
+
+
+class Measured(Row):
+    """What was then measured. `basis`: proved (paired blocks) or screen."""
+
+    ratio: float
+    low: float | None
+    high: float | None
+    basis: Literal["proved", "screen"]
+    event: int
+
+
+class HypothesisRow(Row):
+    """A hypothesis, its prediction, and how it ended. `inside` None: nothing measured to compare."""
+
+    id: str
+    family: str
+    cause: str
+    place: str
+    refuted_by: str
+    source: str
+    predicted: Predicted | None
+    measured: Measured | None
+    inside: bool | None
+    end: End
+    candidates: list[str]
+    event: int
+
+
+class Predictor(Row):
+    """How good the brain's predictions were. Interval score: log ratio, nominal 80 %, lower is better."""
+
+    brain: str
+    scored: int
+    inside: int
+    hit_rate: float | None
+    interval_score: float | None
+
+
+class CauseEvidence(Row):
+    """What a cause needs, all three."""
+
+    apply: Sources = Field(min_length=1)
+    revert: Sources = Field(min_length=1)
+    placebo: Sources = Field(min_length=1)
+
+
+class CauseClaim(Row):
+    """Applying this one change alone moved the metric, putting it back undid it, doing nothing did not move it."""
+
+    kind: Literal["cause"] = "cause"
+    candidate: str
+    hypothesis: str
+    statement: str
+    estimate: EstimateRow
+    evidence: CauseEvidence
+    event: int
+
+
+class AssociationClaim(Row):
+    """The two go together; `missing` says what a cause would still need."""
+
+    kind: Literal["association"] = "association"
+    candidate: str
+    hypothesis: str
+    statement: str
+    estimate: EstimateRow
+    evidence: dict[str, Sources]
+    missing: list[str] = Field(min_length=1)
+    event: int
+
+
+Claim = Annotated[CauseClaim | AssociationClaim, Field(discriminator="kind")]
+
+
+class FamilyRow(Row):
+    """A lever family and what became of it."""
+
+    family: str
+    disposition: Literal[
+        "tested/kept", "tested/waiting", "tested/rejected", "tested/inconclusive",
+        "not_engaged", "crashed", "open", "untested",
+    ]  # fmt: skip
+    candidates: list[str]
+    reason: str

@@ -1,0 +1,63 @@
+"""The end card: the report in a few plain lines, for a terminal or a pipe.
+
+Covered: what was kept and how sure, how the rest ended, plain search beside it, the goal, where the report is.
+Not covered: colour and width (the command line's work).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from infra_agent.publish.report.format import clean, estimate
+from infra_agent.publish.report.model import Honesty, Report
+from infra_agent.publish.report.rows import AcceptedRow
+
+_LABEL_WIDTH = 11
+
+
+def summary_lines(report: Report) -> list[str]:
+    """The end card, one line per entry, free of control characters."""
+    lines = [_line("Accepted", _accepted(row, report)) for row in report.accepted] or [_line("Accepted", "none")]
+    lines += [
+        _line("Waiting", f"{row.candidate} {row.title} ({row.risk})   {estimate(row.estimate)}   decide: {row.command}")
+        for row in report.decisions
+    ]
+    lines.append(_line("Rejected", _others(report)))
+    lines.append(_line("Goal", report.outcome.sentence))
+    lines.append(_line("Report", f"runs/{report.run.id}/report.html"))
+    lines.append(_line("Reproduce", f"infra-agent runs show {report.run.id} --commands"))
+    return [clean(line) for line in lines]
+
+
+def _line(label: str, text: str) -> str:
+    return f"{label:<{_LABEL_WIDTH}}{' '.join(text.split(chr(10)))}"
+
+
+def _accepted(row: AcceptedRow, report: Report) -> str:
+    blocks = f" over {row.estimate.n} blocks" if row.estimate is not None else ""
+    if row.final is not None:
+        fresh = f" · fresh seeds {estimate(row.final)}"
+    else:
+        replaced = report.final is not None
+        fresh = "" if replaced else " · not relaunched on fresh seeds"
+    return f"{row.candidate} {row.title}   {estimate(row.estimate)}{blocks}{fresh}"
+
+
+def _others(report: Report) -> str:
+    ends = Counter(row.end for row in report.candidates if row.lane == "agent")
+    parts = [
+        str(ends["rejected"]),
+        f"Inconclusive {ends['inconclusive']}",
+        f"Not engaged {ends['not_engaged']}",
+        f"Crashed {ends['crashed']}",
+        f"Honesty row: {_honesty(report.honesty_row)}",
+    ]
+    return "    ".join(parts)
+
+
+def _honesty(row: Honesty | None) -> str:
+    if row is None:
+        return "plain search was not run"
+    found = estimate(row.estimate) if row.estimate is not None else f"nothing ({row.decision})"
+    shared = f", the same as {row.shared_with}" if row.shared_with else ""
+    return f"plain search, same time: {found}{shared}"
