@@ -75,7 +75,7 @@ def verify(ref: RunRef = "last", as_json: JsonFlag = False) -> int:
     elif found.ok:
         print_lines([f"ok: {found.events} events, head {found.head_hash}"])
     else:
-        print_lines([f"event {p.seq} (line {p.line}): {p.what}" for p in found.problems])
+        print_lines([f"event {p.seq} (line {p.line}): {p.what}" if p.seq else p.what for p in found.problems])
     return int(ExitCode.OK if found.ok else ExitCode.NOT_MET)
 
 

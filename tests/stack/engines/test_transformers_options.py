@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
-from pathlib import Path
 
 import pytest
 
-from infra_agent.stack.demo import demo_paths
 from infra_agent.stack.engines.transformers import EXCLUDED, TABLE, TransformersEngine
 from infra_agent.stack.model import LaunchSpec, Stack
-from infra_agent.stack.setup import env_ready
 
 LIST_OPTIONS = """
 import enum, inspect, json
@@ -32,17 +29,10 @@ print(json.dumps({
 
 
 @pytest.fixture(scope="module")
-def python() -> Path:
-    paths = demo_paths()
-    if not env_ready(paths):
-        pytest.skip(f"the demo environment is not prepared: {paths.root}")
-    return paths.python
-
-
-@pytest.fixture(scope="module")
-def options(python: Path) -> dict[str, dict[str, object]]:
+def options(demo_stack: Stack) -> dict[str, dict[str, object]]:
     env = {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_UPDATE_CHECK": "1", "PATH": "/usr/bin:/bin", "HOME": "/tmp"}
-    done = subprocess.run([python, "-c", LIST_OPTIONS], capture_output=True, text=True, env=env, timeout=120)
+    argv = [str(demo_stack.launch.python), "-c", LIST_OPTIONS]
+    done = subprocess.run(argv, capture_output=True, text=True, env=env, timeout=120)
     assert done.returncode == 0, done.stderr
     parsed: dict[str, dict[str, object]] = json.loads(done.stdout.splitlines()[-1])
     return parsed
@@ -69,8 +59,9 @@ def test_defaults_and_flags_are_the_engines_own(options: dict) -> None:
 
 
 @pytest.mark.engine
-def test_the_version_command_prints_the_installed_version(python: Path) -> None:
-    stack = Stack(name="s", engine="transformers", model="/m", launch=LaunchSpec(python=str(python)))
+def test_the_version_command_prints_the_installed_version(demo_stack: Stack) -> None:
+    python = demo_stack.launch.python
+    stack = Stack(name="s", engine="transformers", model="/m", launch=LaunchSpec(python=python))
     argv = TransformersEngine().version_argv(stack)
     assert argv is not None
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60)

@@ -1,0 +1,42 @@
+"""Writing bytes so that they are either there or reported: full writes, flushes, and disk errors in plain words."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+from infra_agent.errors import UsageError
+
+_FULL = {errno.ENOSPC: "disk full", errno.EDQUOT: "disk quota used up", errno.EFBIG: "file size limit reached"}
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write every byte or raise OSError; part of the data may then be in the file."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(fd, rest) :]
+
+
+def flush(fd: int) -> None:
+    """Return once the file's data are on the disk."""
+    getattr(os, "fdatasync", os.fsync)(fd)
+
+
+def flush_directory(path: Path) -> None:
+    """Return once the names in a directory are on the disk."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def disk_error(error: OSError, path: Path, run_id: str) -> UsageError:
+    """The user's words for a failed write: what is wrong, where, and how to go on."""
+    cause = _FULL.get(error.errno or 0)
+    if cause:
+        hint = f"free some space, then: infra-agent runs resume {run_id}"
+        return UsageError(f"{cause}: the run cannot be recorded any further", where=str(path), hint=hint)
+    hint = f"check the disk, then: infra-agent runs resume {run_id}"
+    return UsageError(f"cannot write: {error.strerror or error}", where=str(path), hint=hint)
