@@ -8,9 +8,12 @@ from __future__ import annotations
 from typing import Literal
 
 from infra_agent.agent.brains.base import Brain
+from infra_agent.agent.brains.spending import room_for_candidate
 from infra_agent.agent.finish import run_final, run_honesty_row
+from infra_agent.agent.levers import ANY_FAMILY, untried
 from infra_agent.agent.loop import pursue
 from infra_agent.agent.outcome import conclude
+from infra_agent.agent.view import build_dossier
 from infra_agent.errors import BudgetSpent, InfraAgentError
 from infra_agent.harness.session import Session
 from infra_agent.harness.verdicts import close_open_candidates
@@ -54,6 +57,7 @@ def _phases(session: Session, brain: Brain) -> str:
             reason = pursue(session, brain, "agent")
             session.ledger.append(k.Note(topic="info", text=f"{brain.name} concluded: {reason}"))
             close_open_candidates(session, "agent")
+        cut_short = _cut_short(session)
         _enter(session, "final")
         run_final(session)
         _enter(session, "honesty")
@@ -64,7 +68,16 @@ def _phases(session: Session, brain: Brain) -> str:
         session.ledger.append(k.Note(topic="not_measured", text=f"budget spent: {error.message}"))
         session.narrator.line("Budget", error.message)
         return error.message
-    return ""
+    return cut_short
+
+
+def _cut_short(session: Session) -> str:
+    """Why tuning ended before its levers did, if the budget was the reason."""
+    dossier = build_dossier(session, "agent")
+    left = [f"{parameter.title} = {value}" for parameter, value in untried(ANY_FAMILY, dossier)]
+    if not left or room_for_candidate(dossier):
+        return ""
+    return f"{len(left)} levers are untested: {', '.join(left)}."
 
 
 def _enter(session: Session, phase: Phase) -> None:

@@ -154,11 +154,11 @@ def finish(session: Session, brain: Brain, narrator: TerminalNarrator, as_json: 
 
 def _introduce(session: Session, brain: Brain, narrator: TerminalNarrator) -> None:
     stack, started = session.stack, session.state.started
-    engine = started.environment.get("engine_version", "")
+    engine = started.environment.get("engine_version", stack.engine)
     load = session.load
     asked = f"{load.concurrency} concurrent" if load.concurrency else f"{load.rate_per_s:g} requests/s"
     cores = started.environment.get("cores", "?")
-    narrator.line("Stack", f"{stack.name} · {stack.engine} {engine} · {cores} CPU cores · load {asked}")
+    narrator.line("Stack", f"{stack.name} · {engine} · {cores} CPU cores · load {asked}")
     narrator.line("Brain", f"{brain.name} ({started.brain_note})")
     sandbox = "sandbox held" if session.walls.mode == "bubblewrap" else "NO SANDBOX"
     narrator.line(

@@ -1,4 +1,4 @@
-"""Stands between the harness and an engine without a sandbox, so that no process of the engine outlives the harness.
+"""Stands between the harness and an engine, so that no process of the engine outlives the harness.
 
 Started as a script by `harness.process`; standard library only. Its standard input is the life-line: when it closes,
 because the harness asked for it or died, every descendant is killed. As a child sub-reaper it inherits daemonised

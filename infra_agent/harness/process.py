@@ -4,7 +4,8 @@ Covered: whole-tree stop with one deadline, children that daemonise, output with
 Not covered: without a sandbox a tree whose keeper is killed with SIGKILL survives; on systems other than Linux a
 child that leaves the process group survives.
 
-The thread that starts a process must live as long as it: bubblewrap ends with the thread that started it.
+A keeper process stands above every engine, sandboxed or not. Bubblewrap's own --die-with-parent is not enough: its two
+processes ask for it one after the other, and a harness killed in between left an engine running (seen in a test).
 """
 
 from __future__ import annotations
@@ -64,18 +65,17 @@ class ManagedProcess:
     ) -> ManagedProcess:
         """Start a command with exactly this environment. A command that cannot be executed dies with code 127 or 1."""
         if walls.mode == "bubblewrap":
-            command = wrap(argv, walls, writable=writable, env=env, cwd=cwd, readable=readable)
+            inner: Sequence[str] = wrap(argv, walls, writable=writable, env=env, cwd=cwd, readable=readable)
             outer: Mapping[str, str] = outer_env()
         else:
-            command = [sys.executable, "-I", "-S", str(_KEEPER), *argv]
-            outer = env
+            inner, outer = argv, env
         log = BoundedLog(log_path)
         try:
             popen = subprocess.Popen(
-                command,
+                [sys.executable, "-I", "-S", str(_KEEPER), *inner],
                 env=dict(outer),
                 cwd=cwd,
-                stdin=subprocess.PIPE if walls.mode == "none" else subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
@@ -156,10 +156,8 @@ class ManagedProcess:
             self._popen.wait(grace_s)
 
     def _kill(self, everyone: Sequence[psutil.Process], timeout_s: float) -> None:
-        """Let the sandbox or the keeper take the tree down, and kill what was seen of it besides."""
-        if self._walls.mode == "bubblewrap":
-            self._popen.kill()
-        elif self._popen.stdin is not None:
+        """Let the keeper take the tree down, and kill what was seen of it besides."""
+        if self._popen.stdin is not None:
             with contextlib.suppress(OSError):
                 self._popen.stdin.close()
         tree.kill(process for process in everyone if process.pid != self._popen.pid)
@@ -177,11 +175,11 @@ class ManagedProcess:
         self._cpu_s = max(self._cpu_s, tree.cpu_time_s(processes))
 
     def _engine_processes(self) -> list[psutil.Process]:
-        """The tree without the sandbox's or the keeper's own processes."""
+        """The tree without the keeper's and the sandbox's own processes."""
         return tree.members(self._popen.pid)[self._wrappers() :]
 
     def _find_engine(self) -> psutil.Process | None:
-        """The process that runs the command: below bubblewrap and its init, or below the keeper."""
+        """The process that runs the command: below the keeper, and below bubblewrap and its init if there is one."""
         if self._engine is not None:
             return self._engine
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -194,8 +192,8 @@ class ManagedProcess:
         return self._engine
 
     def _wrappers(self) -> int:
-        """How many processes of the sandbox or the keeper stand above the engine."""
-        return 2 if self._walls.mode == "bubblewrap" else 1
+        """How many processes of the keeper and the sandbox stand above the engine."""
+        return 3 if self._walls.mode == "bubblewrap" else 1
 
     def _read_output(self) -> None:
         stream = self._popen.stdout

@@ -38,8 +38,8 @@ class Transformers(FakeEngine):
 def transformers(stack: Stack, folder: Path, *flags: str) -> Iterator[Server]:
     assert stack.launch.python is not None
     port = free_port()
-    program = Path(stack.launch.python).with_name("transformers")
-    argv = (str(program), "serve", stack.model, "--host", "127.0.0.1", "--port", str(port), "--cb-num-blocks", "64")
+    command = (stack.launch.python, "-m", "transformers.cli.transformers", "serve", stack.model)
+    argv = (*command, "--host", "127.0.0.1", "--port", str(port), "--cb-num-blocks", "64")
     plan = LaunchPlan(
         argv=(*argv, *flags), env={"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}, host="127.0.0.1", port=port
     )

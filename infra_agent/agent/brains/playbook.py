@@ -17,11 +17,10 @@ from infra_agent.agent.actions import (
 )
 from infra_agent.agent.brains.spending import room_for_candidate, worth_proving
 from infra_agent.agent.dossier import Dossier
+from infra_agent.agent.levers import ANY_FAMILY, untried
 from infra_agent.library.playbooks import Lever, Playbook
 from infra_agent.stack.engines.base import Parameter
 from infra_agent.stack.model import ParameterValue
-
-ANY_FAMILY = "*"
 
 
 class Step(NamedTuple):
@@ -68,7 +67,7 @@ class PlaybookBrain:
             if not playbook.matches(dossier.goal.metric, dossier.signals):
                 continue
             for lever in playbook.levers:
-                for parameter, value in _untried(lever.family, dossier):
+                for parameter, value in untried(lever.family, dossier):
                     yield Step(playbook, lever, parameter, value)
 
     def _try(self, step: Step, dossier: Dossier) -> Action:
@@ -91,15 +90,3 @@ def _hypothesis(step: Step, dossier: Dossier, source: str) -> HypothesiseAction:
         predictions=(Prediction(rung="load", metric=metric, low=step.lever.low, high=step.lever.high),),
         source=source,
     )
-
-
-def _untried(family: str, dossier: Dossier) -> Iterator[tuple[Parameter, ParameterValue]]:
-    """Values of the search space in this family that are neither in force on the best nor tried already."""
-    tried = {(name, value) for candidate in dossier.candidates for name, value in candidate.changes.items()}
-    for parameter in dossier.parameters:
-        if family not in (ANY_FAMILY, parameter.family):
-            continue
-        for value in dossier.space.get(parameter.name, ()):
-            current = dossier.best_settings.get(parameter.name, parameter.default)
-            if value != current and (parameter.name, value) not in tried:
-                yield parameter, value

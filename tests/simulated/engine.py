@@ -1,0 +1,181 @@
+"""A stand-in for `transformers serve`, run as the stack's interpreter: real process, real HTTP, known speeds.
+
+It understands the launch line of the transformers engine and mimics just enough of its objects for the reporter. What
+it does is set by FAKE_* environment variables of the stack and by the flags under test:
+
+    --continuous-batching     serves requests side by side instead of one after another
+    --dtype float32           tokens come FAKE_FLOAT32 times as fast
+    --attn-implementation X   `eager`: another answer to one prompt; `sdpa`: accepted and ignored
+    --compile                 accepted and ignored
+    OMP_NUM_THREADS=1         half speed; 4: dies while loading
+    --cb-max-batch-tokens 64  stops after two tokens; 512: a first token that comes FAKE_SLOW_FIRST_S later
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+import types
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+GAP_S = float(os.environ.get("FAKE_GAP_S", "0.004"))
+WORDS = ("stone", "river", "glass", "tree", "moon", "wind", "salt", "iron")
+
+
+class ModelManager:
+    def __init__(self, model: object) -> None:
+        self.loaded_models = {"m": types.SimpleNamespace(model=model)}
+
+
+class ContinuousBatchingManager:
+    batch_processor = None
+
+    def is_running(self) -> bool:
+        return True
+
+
+def install(flags: dict[str, str], threads: int) -> list[object]:
+    """The objects that the reporter looks for, in modules of the names that it knows."""
+    wanted = flags.get("--attn-implementation", "sdpa")
+    config = types.SimpleNamespace(_attn_implementation=wanted if wanted == "eager" else "sdpa")
+    model = types.SimpleNamespace(
+        device="cpu", dtype=f"torch.{flags.get('--dtype', 'bfloat16')}", config=config, hf_quantizer=None
+    )
+    live: list[object] = [ModelManager(model)]
+    register("transformers.cli.serving.model_manager", ModelManager=ModelManager)
+    if "--continuous-batching" in flags:
+        live.append(ContinuousBatchingManager())
+    module = "transformers.generation.continuous_batching.continuous_api"
+    register(module, ContinuousBatchingManager=ContinuousBatchingManager)
+    register("torch", get_num_threads=lambda: threads, __version__="0")
+    return live
+
+
+def register(name: str, **content: object) -> None:
+    module = types.ModuleType(name)
+    vars(module).update(content)
+    sys.modules[name] = module
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    model = ""
+    flags: dict[str, str] = {}
+    gap_s = GAP_S
+    one_at_a_time: threading.Lock | None = threading.Lock()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        self.whole(200, {"status": "ok"})
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        if body["model"] != self.model:
+            self.whole(400, {"error": "pinned"})
+            return
+        words = self.words(body)
+        if not body.get("stream"):
+            with self.turn():
+                time.sleep(self.gap_s * len(words))
+            message = {"role": "assistant", "content": "".join(words)}
+            choice = {"index": 0, "message": message, "finish_reason": self.finish(body, words)}
+            self.whole(200, {**self.head(), "choices": [choice], "usage": self.usage(words)})
+            return
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("connection", "close")
+        self.end_headers()
+        self.close_connection = True
+        with self.turn():
+            self.stream(body, words)
+
+    def stream(self, body: dict, words: list[str]) -> None:
+        self.event({"index": 0, "delta": {"role": "assistant"}})
+        if self.flags.get("--cb-max-batch-tokens") == "512":
+            time.sleep(float(os.environ.get("FAKE_SLOW_FIRST_S", "0")))
+        for word in words:
+            time.sleep(self.gap_s)
+            self.event({"index": 0, "delta": {"content": word}})
+        self.event({"index": 0, "delta": {}, "finish_reason": self.finish(body, words)}, self.usage(words))
+        self.wfile.write(b"data: [DONE]\n\n")
+
+    def turn(self):
+        import contextlib
+
+        return self.one_at_a_time or contextlib.nullcontext()
+
+    def words(self, body: dict) -> list[str]:
+        prompt = body["messages"][-1]["content"]
+        seed = sum(prompt.encode())
+        count = body["max_tokens"]
+        if self.flags.get("--cb-max-batch-tokens") == "64":
+            count = 2
+        words = [f"{WORDS[(seed + i * i) % len(WORDS)]} " for i in range(count)]
+        if self.flags.get("--attn-implementation") == "eager" and seed % 2:
+            words[1] = "otherwise "
+        return words
+
+    def finish(self, body: dict, words: list[str]) -> str:
+        return "length" if len(words) == body["max_tokens"] else "stop"
+
+    def usage(self, words: list[str]) -> dict[str, int]:
+        return {"prompt_tokens": 10, "completion_tokens": len(words), "total_tokens": 10 + len(words)}
+
+    def head(self) -> dict[str, object]:
+        return {"id": "x", "object": "chat.completion", "created": 0, "model": f"{self.model}@main"}
+
+    def event(self, choice: dict, usage: dict | None = None) -> None:
+        document = {**self.head(), "choices": [choice], **({"usage": usage} if usage else {})}
+        self.wfile.write(f"data: {json.dumps(document)}\n\n".encode())
+        self.wfile.flush()
+
+    def whole(self, status: int, document: dict) -> None:
+        data = json.dumps(document).encode()
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+
+def parse(argv: list[str]) -> tuple[str, dict[str, str]]:
+    """Model and flags of `-m transformers.cli.transformers serve MODEL --flag [value] ...`."""
+    rest = argv[argv.index("serve") + 1 :]
+    flags: dict[str, str] = {}
+    for index, word in enumerate(rest[1:], start=1):
+        if word.startswith("--"):
+            following = rest[index + 1] if index + 1 < len(rest) else "--"
+            flags[word] = "" if following.startswith("--") else following
+    return rest[0], flags
+
+
+def main() -> None:
+    if "-c" in sys.argv:
+        sys.stdout.write("transformers 0.0-simulated\n")
+        return
+    if os.environ.get("FAKE_FAULT") == "die-at-start":
+        sys.exit("ValueError: this model cannot be loaded")
+    model, flags = parse(sys.argv)
+    threads = int(os.environ.get("OMP_NUM_THREADS", "2"))
+    if threads == 4:
+        sys.exit("RuntimeError: too many threads for this machine")
+    live = install(flags, threads)
+    Handler.model, Handler.flags = model, flags
+    Handler.gap_s = GAP_S * (2 if threads == 1 else 1)
+    if flags.get("--dtype") == "float32":
+        Handler.gap_s /= float(os.environ.get("FAKE_FLOAT32", "0.5"))
+    if "--continuous-batching" in flags:
+        Handler.one_at_a_time = None
+    server = ThreadingHTTPServer(("127.0.0.1", int(flags["--port"])), Handler)
+    server.daemon_threads = True
+    server.serve_forever()
+    live.clear()
+
+
+if __name__ == "__main__":
+    main()
