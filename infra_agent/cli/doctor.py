@@ -33,7 +33,7 @@ def doctor(
     if not as_json:
         print_lines([line for check in checks for line in check.lines()])
     failed = [check for check in checks if not check.ok]
-    if not failed and noise:
+    if noise and all(check.exit_code is ExitCode.NOT_MET for check in failed):
         with TerminalNarrator(stderr(), quiet=False) as narrator:
             found = measure_noise(stack, Path.cwd(), no_sandbox, narrator)
         document |= found

@@ -49,7 +49,7 @@ def run(
         return _show(wanted, notes, source, system, as_json)
     console = stderr()
     with TerminalNarrator(console) as narrator:
-        narrator.line("Goal", describe(wanted))
+        narrator.line("Goal", describe(with_defaults(wanted, system)))
         for note in notes:
             narrator.line("", note)
         system = _prepared(system, source, narrator)
@@ -70,6 +70,14 @@ def read_goal(text: str, budget: str | None) -> tuple[Goal, list[str]]:
     return goal, notes
 
 
+def with_defaults(goal: Goal, stack: Stack) -> Goal:
+    """The goal as it will be pursued: load and budget filled in from the stack where it names none."""
+    from infra_agent.goal.model import Load
+
+    load = goal.load or Load(concurrency=stack.workload.concurrency)
+    return goal.model_copy(update={"load": load, "budget_s": goal.budget_s or stack.limits.budget_s})
+
+
 def seconds(text: str) -> float:
     """Seconds of a duration such as 90s, 20m or 2h."""
     match = DURATION.fullmatch(text.strip())
@@ -82,10 +90,14 @@ def _show(goal: Goal, notes: list[str], source: str, stack: Stack, as_json: bool
     from infra_agent.goal.echo import describe
 
     if as_json:
-        document: dict[str, Any] = {"goal": goal.model_dump(mode="json"), "understood": describe(goal), "notes": notes}
+        document: dict[str, Any] = {
+            "goal": goal.model_dump(mode="json"),
+            "understood": describe(with_defaults(goal, stack)),
+            "notes": notes,
+        }
         print_json({**document, "stack": {"source": source, "name": stack.name, "engine": stack.engine}})
     else:
-        print_lines([f"Goal    {describe(goal)}", *(f"        {note}" for note in notes)])
+        print_lines([f"Goal    {describe(with_defaults(goal, stack))}", *(f"        {note}" for note in notes)])
         print_lines([f"Stack   {stack.name} · {stack.engine} · {stack.model or stack.url or ''} ({source})"])
     return 0
 
