@@ -1,1 +1,1 @@
-"""What happened when, from recorded events."""
+"""What happened at once, derived from the load probe's records. Start at `probes.events.overlap.observe`."""

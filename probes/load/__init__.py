@@ -1,1 +1,1 @@
-"""Load on an OpenAI-compatible server."""
+"""An exact load client for OpenAI-compatible servers. Start at `probes.load.probe.run` or `python -m probes.load`."""
