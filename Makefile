@@ -51,7 +51,7 @@ features: $(VENV)/dev ## Run the scoreboard's commands and write docs/features.m
 	$(BIN)/python scripts/features.py
 
 judge-calibration: $(VENV)/dev ## Simulated error rates of the judge beside other rules
-	$(BIN)/python scripts/judge_calibration.py --check
+	$(BIN)/python scripts/judge_calibration.py --check --write
 
 clean: ## Remove environments and caches (runs are kept)
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build dist

@@ -14,6 +14,8 @@ import math
 import sys
 import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,7 @@ SLACK_SDS = 2.33
 RULE_WORLDS = ("random walk", "drift", "drift, stalls")
 COVERAGE_WORLDS = ("drift", "drift, stalls")
 BCA_ROWS = 1000
+RATES = Path(__file__).resolve().parent.parent / "infra_agent" / "publish" / "data" / "judge_error_rates.json"
 Figures = dict[str, Any]
 
 
@@ -123,6 +126,13 @@ def failures(figures: Figures) -> list[str]:
     ]
 
 
+def worst_rates(figures: Figures) -> Figures:
+    """What a report says of the judge: the worst error rates over the worlds in which they are promised."""
+    promised = [row for row in figures["errors"] if row["promised"]]
+    worst = {name: max(row[name] for row in promised) for name in ("false_accept", "false_worse")}
+    return {"date": f"{datetime.now(UTC):%Y-%m-%d}", "seed": figures["seed"], "rows": figures["rows"], "rates": worst}
+
+
 def show(figures: Figures) -> None:
     """Print the tables as Markdown."""
     print(f"Nothing changed ({figures['rows']} worlds each), then true gains ({figures['rows'] // 4} each); percent\n")
@@ -157,6 +167,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--rows", type=int, default=40_000, help="simulated candidates per world without a gain")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument("--check", action="store_true", help="exit 1 when an error rate is above its limit")
+    parser.add_argument("--write", action="store_true", help="keep the worst promised rates for the reports")
     options = parser.parse_args(argv)
     if options.rows < 400:
         parser.error("--rows: at least 400 are needed for rates of a few percent")
@@ -169,6 +180,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     else:
         show(figures)
         print(f"\n{figures['wall_s']} s, seed {options.seed}")
+    if options.write and not figures["failures"]:
+        RATES.write_text(json.dumps(worst_rates(figures), indent=1) + "\n", encoding="utf-8")
     for failure in figures["failures"] if options.check else ():
         print(failure, file=sys.stderr)
     return int(options.check and bool(figures["failures"]))

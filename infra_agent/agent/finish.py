@@ -35,7 +35,7 @@ def run_honesty_row(session: Session) -> None:
     winner = _winner(session)
     shared = _twin(session, winner) if winner else None
     if winner is not None and shared is None and winner.verdict is None:
-        judge_candidate(session, winner.proposed.id, "honesty")
+        judge_candidate(session, winner.proposed.id, "honesty", max_blocks=_agents_blocks(session))
         winner = session.state.candidates[winner.proposed.id]
     close_open_candidates(session, "honesty")
     _record_honesty(session, agent_s, winner, shared, reason)
@@ -56,6 +56,13 @@ def run_final(session: Session) -> None:
             break
     if settled is not None:
         _record_final(session, best, settled)
+
+
+def _agents_blocks(session: Session) -> int:
+    """Equal effort: the search's best gets as many blocks as the agent's best needed, and at least the first look."""
+    best = session.state.candidates.get(session.state.best)
+    proved = [block for block in best.blocks if block.stage == "prove" and block.valid] if best else []
+    return max(LOOKS[0], len(proved))
 
 
 def _winner(session: Session) -> CandidateState | None:

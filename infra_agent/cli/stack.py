@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from infra_agent.cli.options import JsonFlag, StackRef
+from infra_agent.cli.options import JsonFlag, NoSandbox, StackRef
 from infra_agent.cli.output import print_json, print_lines
 
 if TYPE_CHECKING:
@@ -40,6 +40,25 @@ def show(
         lines += [f"{p.name:<28}{p.risk.value:<16}{p.family:<14}{_default(p)}" for p in table]
     print_lines(lines)
     return 0
+
+
+@app.command("up")
+def up(
+    stack: StackRef = None,
+    stock: Annotated[bool, typer.Option("--stock", help="The stack as its file says, no accepted change.")] = False,
+    ref: Annotated[str, typer.Option("--run", help="Whose accepted changes to apply.")] = "last",
+    port: Annotated[int | None, typer.Option("--port", help="Port to listen on; a free one when not given.")] = None,
+    no_sandbox: NoSandbox = False,
+    as_json: JsonFlag = False,
+) -> int:
+    """Serve in the foreground until Ctrl-C: a run's accepted changes, or --stock to be back where you began.
+
+    JSON keys, once it answers: url, model, settings, digest.
+    """
+    from infra_agent.cli.up import serve_until_stopped
+
+    settings_from = None if stock else ref
+    return serve_until_stopped(stack, settings_from, port, no_sandbox, as_json)
 
 
 def parameter_row(parameter: Parameter) -> dict[str, Any]:

@@ -5,6 +5,7 @@ Covered: one launch per climb, on which all rungs stand. Not covered: the proof 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from infra_agent.changes.change import LaunchChange
@@ -15,6 +16,7 @@ from infra_agent.harness.launching import Launch, launched
 from infra_agent.harness.measuring import Measured, collect_answers, measure_load, record, record_snapshot
 from infra_agent.harness.memory import launch_logs, reference_answers, snapshot_of
 from infra_agent.harness.session import Session
+from infra_agent.harness.tolerance import near_tie_limit
 from infra_agent.judge.plan import plan_blocks
 from infra_agent.judge.screen import screen
 from infra_agent.judge.types import Estimate
@@ -23,6 +25,7 @@ from infra_agent.review.risk import needs_answers
 from infra_agent.stack.engines.base import RiskClass
 from probes.base import Cost, Observation, Verdict
 from probes.numeric.compare import compare
+from probes.numeric.types import Answer
 
 ASSUMED_SD_LOG = 0.05
 """Noise of one launch assumed until it was measured."""
@@ -126,10 +129,12 @@ def _answers(session: Session, proposed: k.CandidateProposed, lane: k.Lane, laun
     session.narrator.status(f"{proposed.id} {proposed.title}: comparing answers")
     started_s = session.clock()
     answers = collect_answers(session, launch)
+    cost = Cost(wall_s=session.clock() - started_s, requests=len(answers))
+    oracle = session.oracle.get() if any(_differ(reference, answers)) else None
+    limit = near_tie_limit(session, reference, oracle)
     observation = compare(
-        reference, answers, oracle=session.oracle.get(), tolerance_nat=session.stack.reference.tolerance_nat,
-        cost=Cost(wall_s=session.clock() - started_s, requests=len(answers)),
-    )  # fmt: skip
+        reference, answers, oracle=oracle, tolerance_nat=limit.nat, tolerance_why=limit.why, cost=cost
+    )
     evidence = record(session, observation, candidate=proposed.id, lane=lane, purpose="answers", launch=launch.id)
     session.narrator.line(
         f"  {proposed.id}", f"{proposed.title}   answers {observation.verdict}: {observation.summary}"
@@ -138,6 +143,12 @@ def _answers(session: Session, proposed: k.CandidateProposed, lane: k.Lane, laun
         return None
     decision = "rejected" if observation.verdict is Verdict.FAIL else "invalid"
     return End(decision, "answers_changed", "numeric", observation.summary, (evidence,))
+
+
+def _differ(reference: Sequence[Answer], answers: Sequence[Answer]) -> Iterator[bool]:
+    """Texts that are equal need no oracle: it is started only for the others."""
+    said = {answer.prompt_id: answer.text for answer in answers}
+    return (said.get(wanted.prompt_id) != wanted.text for wanted in reference)
 
 
 def _screen(session: Session, proposed: k.CandidateProposed, measured: Measured, started_s: float) -> End | None:

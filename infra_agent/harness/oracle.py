@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from types import TracebackType
 
+from infra_agent.errors import ConfigError
 from infra_agent.stack.model import Stack
 from probes.numeric.oracle import OracleProcess
+from probes.numeric.types import OracleError
 
 
 class OracleHolder:
@@ -22,7 +24,14 @@ class OracleHolder:
             return None
         if self._process is None:
             process = OracleProcess(python, self._stack.model)
-            process.__enter__()
+            try:
+                process.__enter__()
+            except OracleError as error:
+                raise ConfigError(
+                    f"the float32 oracle cannot run: {error}",
+                    where="reference.oracle",
+                    hint='mend what it names, or set reference.oracle = "none": unequal answers then stay undecided',
+                ) from error
             self._process = process
         return self._process
 

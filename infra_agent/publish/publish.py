@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from infra_agent.errors import LedgerError
@@ -13,10 +14,22 @@ from infra_agent.publish.report.html import write_report
 from infra_agent.publish.report.model import Report
 from infra_agent.stack.engines import get_engine
 
+RATES = Path(__file__).with_name("data") / "judge_error_rates.json"
+
 
 def report_of(state: RunState) -> Report:
     """The report of a state."""
-    return build_report(state, {"parameters": tuple(get_engine(state.started.stack.engine).parameters())})
+    table = tuple(get_engine(state.started.stack.engine).parameters())
+    return build_report(state, {"parameters": table, "judge_error_rates": judge_error_rates()})
+
+
+def judge_error_rates() -> dict[str, float]:
+    """Simulated error rates of the judge as last calibrated; empty when they were never measured."""
+    if not RATES.is_file():
+        return {}
+    document = json.loads(RATES.read_text(encoding="utf-8"))
+    names = {"false_accept": "useless changes accepted", "false_worse": "useless changes called worse"}
+    return {f"{names[name]}, worst world ({document['date']})": rate for name, rate in document["rates"].items()}
 
 
 def publish(run_dir: Path, state: RunState) -> tuple[Path, Path]:

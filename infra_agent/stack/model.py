@@ -46,6 +46,9 @@ class Reference(_Model):
     prompts: str = "builtin:answers"
     max_tokens: int = Field(default=48, ge=1)
     tolerance_nat: float = Field(default=0.1, ge=0, description="largest oracle gap that still counts as a near-tie")
+    measure_rounding: bool = Field(
+        default=True, description="raise the tolerance to what the served type's rounding alone moves (p99, measured)"
+    )
 
 
 class StackLimits(_Model):

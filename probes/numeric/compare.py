@@ -38,12 +38,14 @@ def compare(
     *,
     oracle: Oracle | None,
     tolerance_nat: float = TOLERANCE_NAT,
+    tolerance_why: str = "stated",
     repeat: Sequence[Answer] | None = None,
     cost: Cost | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Observation:
     """Compare two sets of greedy answers to the same prompts.
 
+    `tolerance_why` says where the tolerance comes from; it stands beside the near-ties and in the detail.
     `repeat` is the reference measured a second time: its flips are counted and shown, and excuse nothing.
     `cost` is what collecting the candidate cost; the comparison's own time is added. Never raises OracleError.
     """
@@ -64,7 +66,7 @@ def compare(
         repeats = None if repeat is None else classify(reference, repeat, oracle, tolerance_nat)
     except OracleError as error:
         return _withheld(frame, Verdict.ERROR, str(error), checks, {}, spent())
-    detail = _detail(results, repeats, reference, candidate, tolerance_nat)
+    detail = {**_detail(results, repeats, reference, candidate, tolerance_nat), "tolerance_why": tolerance_why}
     checks = (*checks, _full_length(results))
     if not checks[-1].ok:
         return _withheld(frame, Verdict.INVALID, _first_failure(checks), checks, detail, spent())
@@ -72,7 +74,7 @@ def compare(
         probe=PROBE,
         rung=Rung.NUMERIC,
         verdict=_verdict(results),
-        summary=_summary(results, repeats),
+        summary=_summary(results, repeats) + _limit_words(results, tolerance_nat, tolerance_why),
         where=frame.where,
         against=frame.against,
         cost=spent(),
@@ -245,6 +247,13 @@ def _summary(results: Sequence[PromptResult], repeats: Sequence[PromptResult] | 
     if repeats is not None:
         parts.append(f"reference against itself: {_flips(repeats)} of {len(repeats)} differ")
     return ", ".join(parts)
+
+
+def _limit_words(results: Sequence[PromptResult], tolerance_nat: float, why: str) -> str:
+    """The limit of a near-tie, where one was needed and it was not simply stated."""
+    if why == "stated" or not any(result.status is Status.NEAR_TIE for result in results):
+        return ""
+    return f"; a near-tie is at most {tolerance_nat:.2g} nat: {why}"
 
 
 def _detail(

@@ -135,7 +135,20 @@ def _fork(wanted: Answer, found: Answer, left: Tokens, right: Tokens) -> _Fork |
         side = "candidate" if len(theirs) < len(mine) else "reference"
         reason = f"the {side} was cut off at token {position} (finish_reason {found.finish_reason!r} against "
         return _result(wanted, Status.TRUNCATED, f"{reason}{wanted.finish_reason!r})")
-    return _Fork(wanted, found, position, theirs, mine[position], _piece(left, position), _piece(right, position))
+    known = theirs[: _sure_tokens(found, right, position)]
+    return _Fork(wanted, found, position, known, mine[position], _piece(left, position), _piece(right, position))
+
+
+def _sure_tokens(answer: Answer, tokens: Tokens, position: int) -> int:
+    """How many tokens of a text are surely those that were generated; at least up to the fork itself.
+
+    An answer cut off by its limit may end inside a word or a run of blanks, which re-tokenise to other tokens than were
+    generated: its last word and what follows are left out of the check behind the fork.
+    """
+    if answer.finish_reason != "length":
+        return len(tokens.ids) + 1
+    starts = [at for at, piece in enumerate(tokens.pieces) if piece[:1].isspace() and piece.strip()]
+    return max(position + 1, starts[-1] if starts else 0)
 
 
 def _path(answer: Answer, tokens: Tokens) -> Path:

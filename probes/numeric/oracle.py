@@ -19,7 +19,7 @@ from typing import IO, Literal
 
 from probes.base import Json
 from probes.numeric import frames
-from probes.numeric.types import Endpoint, Gap, GapRequest, OracleError, Tokens
+from probes.numeric.types import Answer, Endpoint, Gap, GapRequest, OracleError, Rounding, Tokens
 
 WORKER = Path(__file__).with_name("oracle_worker.py")
 PASSED_ON = ("PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "OMP_NUM_THREADS")
@@ -113,6 +113,11 @@ class OracleProcess:
     def gaps(self, requests: Sequence[GapRequest]) -> list[Gap]:
         """Each fork in the eyes of the float32 model."""
         return [Gap(**found) for found in self._ask("gaps", {"requests": [asdict(request) for request in requests]})]
+
+    def rounding(self, answers: Sequence[Answer], dtype: str) -> Rounding:
+        """How far `dtype` alone moves close calls, measured along these answers: no server, no batching."""
+        asked = [{"prompt": a.prompt, "endpoint": a.endpoint, "text": a.text} for a in answers if a.text]
+        return Rounding(**self._ask("rounding", {"answers": asked, "dtype": dtype}))
 
     def greedy(
         self,

@@ -4,7 +4,7 @@ Started as a plain script (`python -I oracle_worker.py MODEL_DIR`), so it import
 transformers, and nothing of this project. Requests arrive on standard input, replies leave on the original standard
 output; both are 4-byte big-endian lengths followed by JSON. Whatever a library prints goes to standard error.
 
-Covered: tokenise, gaps at a fork, greedy generation; the process ends at once when its standard input closes.
+Covered: tokenise, gaps at a fork, greedy generation, rounding of a type; it ends at once when its input closes.
 Not covered: sampling, batches, devices other than the CPU.
 """
 
@@ -47,7 +47,7 @@ def write_frame(fd: int, document: Any) -> None:
 
 
 class Worker:
-    """The loaded model and the three things it can be asked."""
+    """The loaded model and the four things it can be asked."""
 
     def __init__(self, model: str) -> None:
         import torch
@@ -136,18 +136,43 @@ class Worker:
         bits = {"torch.bfloat16": 7, "torch.float16": 10}.get(self.stored_dtype)
         return None if bits is None or logit == 0 else math.ldexp(1.0, math.frexp(abs(logit))[1] - 1 - bits)
 
-    def greedy(self, prompt: str, endpoint: str, max_tokens: int, dtype: str) -> dict[str, Any]:
-        """Greedy answer of the model in this dtype, computed step by step with a cache."""
-        if dtype not in ("float32", "bfloat16"):
-            raise Refused(f"no dtype {dtype!r}; known: float32, bfloat16")
+    def copy_in(self, dtype: str) -> Any:
+        """The same weights in another type; kept once made."""
+        if dtype not in ("float32", "bfloat16", "float16"):
+            raise Refused(f"no dtype {dtype!r}; known: float32, bfloat16, float16")
         if dtype not in self.copies:
             import copy
 
             self.copies[dtype] = copy.deepcopy(self.model).to(getattr(self.torch, dtype))
+        return self.copies[dtype]
+
+    def rounding(self, answers: list[dict[str, str]], dtype: str) -> dict[str, Any]:
+        """How far this type alone moves the distance between the two best tokens, over all positions of the answers."""
+        moves = [move for answer in answers for move in self._moves(dtype=dtype, **answer)]
+        if not moves:
+            raise Refused("the answers hold no tokens")
+        table = self.torch.tensor(moves, dtype=self.torch.float64)
+        low, middle, high = (float(table.quantile(share)) for share in (0.5, 0.99, 1.0))
+        return {"dtype": dtype, "positions": len(moves), "median_nat": low, "p99_nat": middle, "max_nat": high}
+
+    def _moves(self, prompt: str, endpoint: str, text: str, dtype: str) -> list[float]:
+        start = self.prompt_ids(prompt, endpoint)
+        tokens = list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+        path = self.torch.tensor([start + tokens])
+        with self.torch.inference_mode():
+            exact = self.model(path, use_cache=False).logits[0, len(start) - 1 : -1].double()
+            served = self.copy_in(dtype)(path, use_cache=False).logits[0, len(start) - 1 : -1].double()
+        best = exact.topk(2, dim=-1).indices
+        apart = [rows.gather(1, best[:, :1]) - rows.gather(1, best[:, 1:]) for rows in (exact, served)]
+        return [float(move) for move in (apart[0] - apart[1]).abs().flatten()]
+
+    def greedy(self, prompt: str, endpoint: str, max_tokens: int, dtype: str) -> dict[str, Any]:
+        """Greedy answer of the model in this dtype, computed step by step with a cache."""
+        model = self.copy_in(dtype)
         ids, chosen, cache = self.prompt_ids(prompt, endpoint), [], None
         with self.torch.inference_mode():
             for _ in range(max_tokens):
-                out = self.copies[dtype](self.torch.tensor([ids]), past_key_values=cache, use_cache=True)
+                out = model(self.torch.tensor([ids]), past_key_values=cache, use_cache=True)
                 cache, token = out.past_key_values, int(out.logits[0, -1].argmax())
                 chosen.append(token)
                 if token in self.ends:
@@ -179,6 +204,7 @@ def main(model: str) -> None:
         "tokenise": worker.tokenise,
         "gaps": worker.gaps,
         "greedy": worker.greedy,
+        "rounding": worker.rounding,
     }
     while True:
         request = frames.get()

@@ -124,6 +124,17 @@ class Gap:
         return abs(self.path_logp - self.other_logp)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rounding:
+    """What a 16-bit type alone does to this model: movement of the distance between the two best tokens, in nat."""
+
+    dtype: str
+    positions: int
+    median_nat: float
+    p99_nat: float
+    max_nat: float
+
+
 class Oracle(Protocol):
     """A more precise computation of the same model. Raises OracleError when it cannot answer."""
 

@@ -189,6 +189,7 @@ def _accepted(facts: Facts, candidate: CandidateState, parameters: Sequence[Para
         final=estimate(final.estimate) if final is not None and own_final else None,
         risk=candidate.proposed.risk,
         gate=candidate.accepted.gate,
+        accepted_after_s=candidate.accepted.elapsed_s,
         undo=Undo(text="; ".join(undo_text(change) for change in changes), command="infra-agent stack up --stock"),
         event=facts.seq(candidate.accepted),
         evidence=verdict.evidence if verdict is not None else [source(candidate.seq)],

@@ -125,6 +125,7 @@ class AcceptedRow(Row):
     final: EstimateRow | None
     risk: str
     gate: str
+    accepted_after_s: float
     undo: Undo
     event: int
     evidence: Sources

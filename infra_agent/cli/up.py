@@ -1,0 +1,79 @@
+"""`infra-agent stack up`: the stack served in the foreground, with or without what a run has accepted."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from infra_agent.changes.change import STOCK, settings_digest
+from infra_agent.cli.narrator import TerminalNarrator
+from infra_agent.cli.options import runs_root
+from infra_agent.cli.output import print_json, print_lines, stderr
+from infra_agent.errors import ConfigError, UsageError
+from infra_agent.harness.ports import free_port
+from infra_agent.harness.sandbox import hold_walls
+from infra_agent.harness.server import serve
+from infra_agent.ledger.runs import find_run
+from infra_agent.publish.publish import load_state
+from infra_agent.stack.digest import stack_digest
+from infra_agent.stack.engines import get_engine
+from infra_agent.stack.files import DEMO, resolve_stack, validate_paths
+from infra_agent.stack.model import ParameterValue, Stack
+from infra_agent.stack.setup import env_ready
+
+POLL_S = 0.5
+
+
+def serve_until_stopped(
+    stack_ref: str | None, run_ref: str | None, port: int | None, no_sandbox: bool, as_json: bool
+) -> int:
+    """Start the engine, print where it answers, and wait for Ctrl-C. 0 after a stop, StackError if it dies."""
+    stack = _ready_stack(stack_ref)
+    digest = stack_digest(stack, {})
+    settings = stack.launch.parameters if run_ref is None else accepted_settings(run_ref, digest)
+    engine = get_engine(stack.engine)
+    if not engine.launches:
+        raise UsageError(f"engine {engine.name} is attached to, not launched", hint="start the server where it lives")
+    plan = engine.plan(stack, settings, free_port() if port is None else port)
+    with TerminalNarrator(stderr()) as narrator, tempfile.TemporaryDirectory(prefix="infra-agent-up-") as folder:
+        scratch, log = Path(folder) / "scratch", Path(folder) / "engine.log"
+        walls = hold_walls(no_sandbox)
+        with serve(plan, engine, stack, walls=walls, scratch=scratch, log_path=log, on_event=narrator.status) as server:
+            found = {"url": server.base_url, "model": server.model, "settings": dict(settings)}
+            found["digest"] = settings_digest(digest, settings)
+            if as_json:
+                print_json(found)
+            else:
+                print_lines([f"{name:<10}{value}" for name, value in found.items()] + ["Ctrl-C stops it"])
+            try:
+                while server.alive():
+                    time.sleep(POLL_S)
+            except KeyboardInterrupt:
+                return 0
+            raise ConfigError("the engine ended by itself", where=str(log), hint="\n".join(server.last_lines(5)))
+
+
+def accepted_settings(run_ref: str, digest: str) -> Mapping[str, ParameterValue]:
+    """Settings of a run's accepted best; an error when the run was made on another stack."""
+    state = load_state(find_run(runs_root(), run_ref))
+    if state.started.stack_digest != digest:
+        raise UsageError(
+            f"run {state.started.run_id} was made on another stack than this one",
+            hint="name its stack with --stack, or use --stock",
+        )
+    if state.best == STOCK:
+        raise UsageError(f"run {state.started.run_id} accepted no change", hint="use --stock")
+    return state.candidates[state.best].proposed.settings
+
+
+def _ready_stack(stack_ref: str | None) -> Stack:
+    from infra_agent.stack.demo import demo_paths
+
+    stack, source = resolve_stack(stack_ref, Path.cwd())
+    if source != DEMO:
+        validate_paths(stack)
+    elif not env_ready(demo_paths()):
+        raise UsageError("the demo is not installed yet", hint="infra-agent run --stack demo --goal ... installs it")
+    return stack
