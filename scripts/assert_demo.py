@@ -21,7 +21,7 @@ def failures(report: dict[str, Any]) -> list[str]:
     }
     answers = report["answers"]
     checks = {
-        "the goal was met (exit code 0)": report["outcome"]["met"] and report["outcome"]["code"] == 0,
+        "the goal was met (exit code 0)": report["outcome"]["met"] and report["outcome"]["exit_code"] == 0,
         "continuous batching was accepted": bool(batching),
         "its proving interval lies above 1": bool(batching) and batching[0]["estimate"]["low"] > 1,
         f"the lower bound on fresh seeds is above {LOWEST_RATIO}": bool(report["final"])
