@@ -13,7 +13,7 @@ FAMILIES = {"dtype", "threads", "attention", "compile"}
 
 def failures(report: dict[str, Any]) -> list[str]:
     """Every promise that the run does not keep."""
-    accepted = report["accepted"]
+    accepted, final = report["accepted"], report["final"]
     batching = [row for row in accepted if "continuous batching" in row["title"]]
     others = {family["family"]: family["disposition"] for family in report["families"]}
     tested = {
@@ -23,18 +23,30 @@ def failures(report: dict[str, Any]) -> list[str]:
     checks = {
         "the goal was met (exit code 0)": report["outcome"]["met"] and report["outcome"]["exit_code"] == 0,
         "continuous batching was accepted": bool(batching),
-        "its proving interval lies above 1": bool(batching) and batching[0]["estimate"]["low"] > 1,
-        f"the lower bound on fresh seeds is above {LOWEST_RATIO}": bool(report["final"])
-        and report["final"]["estimate"]["low"] > LOWEST_RATIO,
+        "its proving interval lies above 1": bool(batching) and lower_bound(batching[0]) > 1,
+        f"the lower bound on fresh seeds is above {LOWEST_RATIO}": lower_bound(final) > LOWEST_RATIO,
         "at least four other candidates have verdicts": len(report["verdicts"]) - len(accepted) >= 4,
         "dtype, threads, attention and compile were tested": tested == FAMILIES,
         "the answer check has a result": answers is not None and answers["verdict"] == "pass",
         "the honesty row is there": report["honesty_row"] is not None,
-        "the final relaunch used fresh seeds": not set(report["final"]["seeds"]) & set(report["search"]["seeds"]),
+        "the final relaunch used fresh seeds": fresh_seeds(final, report["search"]),
         f"the first change was accepted within {FIRST_CHANGE_S:.0f} s": bool(accepted)
         and accepted[0]["accepted_after_s"] <= FIRST_CHANGE_S,
     }
     return [text for text, kept in checks.items() if not kept]
+
+
+def lower_bound(row: dict[str, Any] | None) -> float:
+    """The lower end of a row's interval; 0 when nothing was measured."""
+    estimate = (row or {}).get("estimate") or {}
+    return float(estimate.get("low") or 0.0)
+
+
+def fresh_seeds(final: dict[str, Any] | None, search: dict[str, Any] | None) -> bool:
+    """Whether the final relaunch happened, on seeds that the search never saw."""
+    used = set((search or {}).get("seeds") or ())
+    seeds = set((final or {}).get("seeds") or ())
+    return bool(seeds) and bool(used) and not seeds & used
 
 
 def main() -> int:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra_agent.errors import ExitCode, InfraAgentError
+from infra_agent.errors import ExitCode, InfraAgentError, StackError
 from infra_agent.harness.machine import busy_neighbours, describe_machine
 from infra_agent.harness.sandbox import hold_walls
 from infra_agent.harness.versions import engine_version
@@ -87,7 +88,16 @@ def _engine(stack_ref: str | None, cwd: Path) -> str:
     stack, source = resolve_stack(stack_ref, cwd)
     if source == DEMO and not _demo_ready():
         return f"{stack.engine}: comes with the demo"
-    return f"{stack.engine} {engine_version(get_engine(stack.engine), stack)}"
+    engine = get_engine(stack.engine)
+    version = engine_version(engine, stack)
+    if engine.launches and stack.url is None and version.startswith("unknown:"):
+        python = stack.launch.python or sys.executable
+        raise StackError(
+            f"{stack.engine} gives no version, {version}",
+            where=f"launch.python, {python}",
+            hint=f"name the interpreter in launch.python that has {stack.engine} installed",
+        )
+    return f"{stack.engine} {version}"
 
 
 def _disk(cwd: Path) -> Finding:

@@ -16,7 +16,7 @@ from infra_agent.agent.actions import (
 )
 from infra_agent.changes.change import STOCK, LaunchChange, apply, settings_digest
 from infra_agent.errors import UsageError
-from infra_agent.harness.baseline import measure_again, measure_stock
+from infra_agent.harness.baseline import baseline_complete, measure_again, measure_stock
 from infra_agent.harness.ladder import climb
 from infra_agent.harness.session import Session
 from infra_agent.harness.verdicts import judge_candidate
@@ -57,7 +57,7 @@ def _measure(session: Session, action: MeasureAction, lane: k.Lane) -> None:
     target = session.state.best if action.target == "best" else action.target
     if target != STOCK and target not in session.state.candidates:
         raise ActionError(f"no candidate {target!r}; known: {', '.join([STOCK, *session.state.candidates])}")
-    if target == STOCK and not any(made.candidate == STOCK for made in session.state.observations.values()):
+    if target == STOCK and not baseline_complete(session):
         measure_stock(session)
     else:
         measure_again(session, target, lane)
@@ -95,6 +95,8 @@ def _propose(session: Session, action: ProposeAction, lane: k.Lane) -> str:
     twin = next((c for c in state.candidates.values() if c.proposed.digest == digest and c.proposed.lane == lane), None)
     if twin is not None:
         raise ActionError(f"{twin.proposed.id} is the same configuration; it was tried already")
+    if lane == "agent" and not baseline_complete(session):
+        raise ActionError("stock has not been measured yet: measure it first")
     return _record_candidate(session, action, lane, base, changes, settings, digest)
 
 

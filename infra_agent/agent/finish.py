@@ -6,21 +6,25 @@ import math
 
 from infra_agent.agent.brains.search import SearchBrain
 from infra_agent.agent.loop import pursue
+from infra_agent.agent.outcome import STOCK_LAUNCHES, stock_seems_enough, target_margin
 from infra_agent.agent.view import build_dossier, screening_s
 from infra_agent.changes.change import STOCK
-from infra_agent.harness.figure import target_ratio
+from infra_agent.errors import BudgetSpent, StackError
+from infra_agent.harness.baseline import measure_again
 from infra_agent.harness.ladder import estimate_data_fields
+from infra_agent.harness.memory import launch_logs
 from infra_agent.harness.proving import block_wall_s, log_ratios, measure_blocks, valid_blocks
 from infra_agent.harness.session import Session
 from infra_agent.harness.verdicts import close_open_candidates, judge_candidate
 from infra_agent.judge.decide import goal_reached
 from infra_agent.judge.estimate import estimate
-from infra_agent.judge.plan import LOOKS, plan_blocks
+from infra_agent.judge.plan import LOOKS, MAX_INDEX, plan_blocks
 from infra_agent.judge.types import Estimate
 from infra_agent.ledger import kinds as k
 from infra_agent.ledger.state import CandidateState
 
-FINAL_ALPHA = 0.05
+FINAL_ALPHA = 0.05 / 3
+"""Three looks share 5 %: the final relaunch stops as soon as the goal is settled."""
 
 
 def run_honesty_row(session: Session) -> None:
@@ -31,31 +35,62 @@ def run_honesty_row(session: Session) -> None:
     if agent_s == 0:
         return
     session.narrator.line("Honesty", f"plain search over the same space for the same screening time, {agent_s:.0f} s")
-    reason = pursue(session, SearchBrain(screen_s=agent_s, judges=False), "honesty")
-    winner = _winner(session)
-    shared = _twin(session, winner) if winner else None
-    if winner is not None and shared is None and winner.verdict is None:
-        judge_candidate(session, winner.proposed.id, "honesty", max_blocks=_agents_blocks(session))
-        winner = session.state.candidates[winner.proposed.id]
+    try:
+        reason = pursue(session, SearchBrain(screen_s=agent_s, judges=False), "honesty")
+        winner = _winner(session)
+        if winner is not None and winner.verdict is None and _twin(session, winner) is None:
+            judge_candidate(session, winner.proposed.id, "honesty", max_blocks=_agents_blocks(session))
+    except BudgetSpent as error:
+        _close_honesty(session, agent_s, f"cut short by the budget: {error.message}")
+        raise
+    _close_honesty(session, agent_s, reason)
+
+
+def _close_honesty(session: Session, agent_s: float, reason: str) -> None:
+    """The row is written however far the search came."""
     close_open_candidates(session, "honesty")
-    _record_honesty(session, agent_s, winner, shared, reason)
+    winner = _winner(session)
+    _record_honesty(session, agent_s, winner, _twin(session, winner) if winner else None, reason)
 
 
 def run_final(session: Session) -> None:
     """Relaunch the winner clean beside stock, on seeds no earlier launch has used, until the goal is settled."""
     best = session.state.best
+    if best == STOCK:
+        _confirm_stock(session)
     if best == STOCK or session.state.final is not None:
         return
     settled: Estimate | None = None
-    for count in LOOKS[:3]:
-        if settled is not None and session.budget.remaining_s() < (count - settled.n) * block_wall_s(session):
-            break
-        logs = measure_blocks(session, best, STOCK, "final", "final", count)
-        settled = estimate(logs, FINAL_ALPHA)
-        if goal_reached(settled, target_ratio(session.goal, _mean(session, best, "base"))) != "undecided":
-            break
-    if settled is not None:
-        _record_final(session, best, settled)
+    try:
+        for count in LOOKS[:3]:
+            more_s = (count - settled.n) * block_wall_s(session) if settled is not None else 0.0
+            if settled is not None and session.budget.remaining_s() < more_s + honesty_s(session):
+                break
+            logs = measure_blocks(session, best, STOCK, "final", "final", count)
+            settled = estimate(logs, FINAL_ALPHA)
+            if goal_reached(target_margin(session.state, FINAL_ALPHA), 1.0) != "undecided":
+                break
+    except StackError as error:
+        session.ledger.append(k.Note(topic="warning", text=f"the final relaunch was broken off: {error.message}"))
+    finally:
+        if settled is not None:
+            _record_final(session, best, settled)
+
+
+def _confirm_stock(session: Session) -> None:
+    """One launch is no proof that stock reaches an absolute target by itself: launch it until there are three."""
+    while stock_seems_enough(session.state):
+        launches = len(launch_logs(session.state, session.goal, STOCK))
+        if launches >= STOCK_LAUNCHES:
+            return
+        measure_again(session, STOCK, "agent")
+        if len(launch_logs(session.state, session.goal, STOCK)) == launches:
+            return
+
+
+def honesty_s(session: Session) -> float:
+    """Budget that the honesty row will take: the agent's screening time and the first look's blocks."""
+    return screening_s(session.state, "agent") + LOOKS[0] * block_wall_s(session)
 
 
 def _agents_blocks(session: Session) -> int:
@@ -77,8 +112,9 @@ def _twin(session: Session, winner: CandidateState) -> CandidateState | None:
     """An agent's candidate of the same configuration that was judged against stock already."""
     for candidate in session.state.candidates.values():
         same = candidate.proposed.digest == winner.proposed.digest and candidate.proposed.lane == "agent"
-        if same and candidate.proposed.base == STOCK and candidate.verdict is not None:
-            return candidate if candidate.verdict.estimate is not None else None
+        judged = any(look.stage == "prove" for look in candidate.looks)
+        if same and candidate.proposed.base == STOCK and judged and candidate.verdict is not None:
+            return candidate
     return None
 
 
@@ -118,7 +154,8 @@ def _record_final(session: Session, best: str, settled: Estimate) -> None:
     count = len(log_ratios(session, best, "final"))
     state = session.state
     search = sorted({b.seed for c in state.candidates.values() for b in c.blocks if b.stage != "final"})
-    screens = [plan_blocks(session.seed, 1, stage="screen")[0].seed]
+    windows = sum(made.purpose in ("baseline", "screen", "measure") for made in state.observations.values())
+    screens = [block.seed for block in plan_blocks(session.seed, min(windows, MAX_INDEX), stage="screen")]
     final = k.FinalMeasured(
         candidate=best,
         arms=(STOCK, best),

@@ -8,7 +8,7 @@ from infra_agent.agent.execute import ActionError, execute
 from infra_agent.agent.view import build_dossier
 from infra_agent.harness.ladder import climb
 from infra_agent.harness.session import Session
-from infra_agent.harness.verdicts import judge_candidate
+from infra_agent.harness.verdicts import judge_candidate, open_gate
 from infra_agent.ledger import kinds as k
 
 MAX_TURNS = 300
@@ -26,9 +26,9 @@ def pursue(session: Session, brain: Brain, lane: k.Lane) -> str:
         dossier = build_dossier(session, lane)
         action = brain.next(dossier)
         try:
+            execute(session, action, lane)
             if lane == "agent":
                 session.ledger.append(k.ActionTaken(turn=dossier.turn, action=action.model_dump(mode="json")))
-            execute(session, action, lane)
             refused_in_a_row = 0
         except ActionError as error:
             refused_in_a_row += 1
@@ -46,7 +46,10 @@ def pursue(session: Session, brain: Brain, lane: k.Lane) -> str:
 def finish_what_was_begun(session: Session, lane: k.Lane) -> None:
     """After a resume: climb and judge what was cut off in the middle, before the brain is asked again."""
     for candidate in session.state.candidates.values():
-        if candidate.proposed.lane != lane or candidate.verdict is not None:
+        if candidate.proposed.lane != lane:
+            continue
+        if candidate.verdict is not None:
+            open_gate(session, candidate.proposed.id)
             continue
         if candidate.screened is None:
             climb(session, candidate.proposed.id, lane)

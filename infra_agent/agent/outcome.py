@@ -7,14 +7,16 @@ from typing import Literal, NamedTuple
 from infra_agent.changes.change import STOCK
 from infra_agent.errors import ExitCode
 from infra_agent.goal.model import Direction, Goal
-from infra_agent.harness.figure import oriented_log, quantity_name, target_ratio
-from infra_agent.harness.memory import figure_in, launch_logs, quantity_in
+from infra_agent.harness.figure import oriented_log, quantity_name
+from infra_agent.harness.memory import FIGURE_PURPOSES, figure_in, launch_logs, quantity_in
 from infra_agent.judge.decide import goal_reached
+from infra_agent.judge.estimate import estimate
 from infra_agent.judge.types import Estimate
 from infra_agent.ledger import kinds as k
 from infra_agent.ledger.state import RunState
 
 Kind = Literal["met", "not_met", "waiting", "budget_spent"]
+STOCK_LAUNCHES = 3
 EXIT = {
     "met": ExitCode.OK,
     "not_met": ExitCode.NOT_MET,
@@ -57,8 +59,7 @@ def _goal_verdict(state: RunState, goal: Goal) -> tuple[str, str]:
     if state.final is None:
         return "undecided", f"Goal not decided: {state.best} was accepted, but not relaunched on fresh seeds."
     found = state.final.estimate
-    target = target_ratio(goal, state.final.stock_value)
-    reached = goal_reached(Estimate(**found.model_dump()), target)
+    reached = goal_reached(target_margin(state, 1 - found.confidence), 1.0)
     title = state.candidates[state.best].proposed.title
     figures = f"{name} x{_as_asked(goal, found)} of stock by {title}; target {_target_words(goal)}"
     broken = _broken_limits(state, goal)
@@ -70,16 +71,49 @@ def _goal_verdict(state: RunState, goal: Goal) -> tuple[str, str]:
     return "not_met", f"Goal not met: {figures}; the interval {how}."
 
 
+def target_margin(state: RunState, alpha: float) -> Estimate:
+    """How far the winner lies beyond the target on the final blocks: a ratio, met when its whole interval is above 1.
+
+    A relative target is compared with the paired ratio to stock; an absolute one with the winner's own figure, whose
+    launches carry their own noise. Raises ValueError with fewer than three valid blocks.
+    """
+    goal = state.started.goal
+    blocks = [b for b in state.candidates[state.best].blocks if b.stage == "final" and b.valid]
+    margins = []
+    for block in blocks:
+        if block.candidate_value is None or block.base_value is None:
+            continue
+        reached = oriented_log(goal, block.candidate_value)
+        if goal.target.kind == "absolute":
+            margins.append(reached - oriented_log(goal, goal.target.value))
+        else:
+            margins.append(reached - oriented_log(goal, block.base_value) - oriented_log(goal, goal.target.value))
+    return estimate(margins, alpha)
+
+
+def stock_seems_enough(state: RunState) -> bool:
+    """Whether every launch of stock so far reaches an absolute target by itself."""
+    goal = state.started.goal
+    logs = launch_logs(state, goal, STOCK)
+    return goal.target.kind == "absolute" and bool(logs) and min(logs) >= oriented_log(goal, goal.target.value)
+
+
 def _stock_verdict(state: RunState, goal: Goal, name: str) -> tuple[str, str]:
     logs = launch_logs(state, goal, STOCK)
     if not logs:
         return "undecided", "Goal not decided: the stock stack has no valid figure."
-    worst = min(logs)
-    needed = oriented_log(goal, goal.target.value) if goal.target.kind == "absolute" else None
-    if needed is not None and worst >= needed:
+    if stock_seems_enough(state):
+        already = f"the stock stack itself reached {name} {_target_words(goal)} in {len(logs)} launches"
+        broken = _broken_limits(state, goal)
+        if broken:
+            return "not_met", f"Goal not met: {already}, but {broken}."
+        if len(logs) < STOCK_LAUNCHES:
+            return "undecided", f"Goal not decided: {already}; {STOCK_LAUNCHES} are needed."
+        return "met", f"Goal met: {already}; nothing was changed."
+    if not state.started.stack.space:
         return (
-            "met",
-            f"Goal met by the stock stack already: {name} reached {_target_words(goal)} in {len(logs)} launches.",
+            "not_met",
+            f"Goal not met: this stack's search space is empty, so nothing may be changed; {name} was measured.",
         )
     return "not_met", f"Goal not met: no change of {name} was proved. Target {_target_words(goal)}."
 
@@ -99,14 +133,15 @@ def _target_words(goal: Goal) -> str:
 
 
 def _broken_limits(state: RunState, goal: Goal) -> str:
-    """Which constraint does not hold, or cannot be told, on the winner's final launches."""
-    finals = [m for m in state.observations.values() if m.purpose == "final" and m.candidate == state.best]
+    """Which constraint does not hold, or cannot be told, on the winner's final launches (or all of stock's)."""
+    purposes = ("final",) if state.best != STOCK else FIGURE_PURPOSES
+    finals = [m for m in state.observations.values() if m.purpose in purposes and m.candidate == state.best]
     valid = [made for made in finals if figure_in(made, goal) is not None]
     for limit in goal.constraints.limits:
         name = quantity_name(limit.metric, limit.statistic)
         values = [quantity_in(made, name) for made in valid]
         if not values or any(value is None for value in values):
-            return f"{name} could not be measured on the final launches, so its limit is not shown to hold"
+            return f"{name} could not be measured on its launches, so its limit is not shown to hold"
         present = [value for value in values if value is not None]
         worst = max(present) if limit.bound == "at_most" else min(present)
         holds = worst <= limit.value if limit.bound == "at_most" else worst >= limit.value

@@ -19,7 +19,7 @@ from infra_agent.agent.brains.search import SearchBrain
 from infra_agent.agent.scripts import load_script
 from infra_agent.errors import ConfigError, UsageError
 from infra_agent.goal.files import dump_goal
-from infra_agent.goal.model import Goal
+from infra_agent.goal.model import Goal, Metric
 from infra_agent.harness.budget import Budget
 from infra_agent.harness.figure import requests_needed
 from infra_agent.harness.machine import describe_machine
@@ -29,6 +29,8 @@ from infra_agent.harness.sandbox import Walls
 from infra_agent.harness.session import Session
 from infra_agent.harness.versions import engine_version
 from infra_agent.ledger import kinds as k
+from infra_agent.ledger.disk import disk_error
+from infra_agent.ledger.state import RunState
 from infra_agent.ledger.store import Ledger
 from infra_agent.library.playbooks import load_playbooks
 from infra_agent.stack.digest import stack_digest
@@ -37,6 +39,7 @@ from infra_agent.stack.files import dump_stack
 from infra_agent.stack.model import Stack
 from probes.load.prompts import digest, load_prompts
 from probes.load.types import Prompt
+from probes.numeric.prompts import filled
 from probes.numeric.types import AnswerPrompt
 
 BRAIN_NAMES = ("playbook", "search", "script")
@@ -80,15 +83,42 @@ def make_brain(name: str, script: Path | None) -> Brain:
 def begin(request: Request, narrator: Narrator, clock: Callable[[], float] = time.monotonic) -> Iterator[Session]:
     """A new run: its contract is the first event, written before anything is spent."""
     prompts = _prompts(request.stack)
+    require_possible(request.goal, request.stack, prompts)
     with Ledger.create(request.run_dir, utc_now) as ledger:
         started = _started(request, prompts)
+        _write_inputs(request)
+        ledger.append(started)
+        with _session(ledger, started, request.walls, narrator, clock, 0.0, prompts) as session:
+            yield session
+
+
+def require_possible(goal: Goal, stack: Stack, prompts: tuple[Prompt, ...]) -> None:
+    """Refuse, before anything is spent, what this stack's workload can never show."""
+    if any(limit.metric is Metric.ITL_S for limit in goal.slo):
+        raise ConfigError("an SLO limits TTFT, TPOT or E2E of a request, not ITL", where="goal.slo", hint="use TPOT")
+    streamed = {Metric.TTFT_S, Metric.TPOT_S, Metric.ITL_S}
+    asked = {goal.metric, *(limit.metric for limit in (*goal.slo, *goal.constraints.limits))}
+    if not stack.workload.stream and asked & streamed:
+        names = ", ".join(sorted(metric.value for metric in asked & streamed))
+        raise ConfigError(f"{names} needs streaming", where="workload.stream", hint="set workload.stream = true")
+    if stack.workload.endpoint == "completions" and any(len(prompt.messages) > 1 for prompt in prompts):
+        raise ConfigError(
+            "the completions endpoint takes single-message prompts only",
+            where="workload.prompts",
+            hint='set workload.endpoint = "chat"',
+        )
+    if not get_engine(stack.engine).launches and goal.metric in (Metric.STARTUP_S, Metric.MEMORY_BYTES):
+        raise ConfigError(f"{goal.metric.value} of a server that is only attached to cannot be seen", where="stack.url")
+
+
+def _write_inputs(request: Request) -> None:
+    try:
         (request.run_dir / "goal.toml").write_text(dump_goal(request.goal), encoding="utf-8")
         (request.run_dir / "stack.toml").write_text(dump_stack(request.stack), encoding="utf-8")
         if request.script is not None:
             shutil.copyfile(request.script, request.run_dir / SCRIPT_FILE)
-        ledger.append(started)
-        with _session(ledger, started, request.walls, narrator, clock, 0.0, prompts) as session:
-            yield session
+    except OSError as error:
+        raise disk_error(error, request.run_dir, request.run_dir.name) from error
 
 
 @contextmanager
@@ -106,9 +136,24 @@ def resume(
             )
         prompts = _prompts(state.started.stack)
         _require_same_work(state.started, prompts)
-        ledger.append(k.RunResumed(pid=os.getpid(), spent_s=state.elapsed_s))
-        with _session(ledger, state.started, walls, narrator, clock, state.elapsed_s, prompts) as session:
+        spent = spent_s(state)
+        ledger.append(k.RunResumed(pid=os.getpid(), spent_s=spent))
+        with _session(ledger, state.started, walls, narrator, clock, spent, prompts) as session:
             yield session
+
+
+def spent_s(state: RunState) -> float:
+    """Budget used by all sessions so far, from the time stamps of their events; pauses between sessions are free."""
+    total, begun, last = 0.0, None, None
+    for stamped in state.events:
+        now = datetime.fromisoformat(stamped.ts)
+        if begun is None or last is None or isinstance(stamped.data, k.RunResumed | k.Recovered):
+            total += (last - begun).total_seconds() if begun is not None and last is not None else 0.0
+            begun = now
+        last = now
+    if begun is not None and last is not None:
+        total += (last - begun).total_seconds()
+    return max(total, state.elapsed_s)
 
 
 @contextmanager
@@ -136,7 +181,7 @@ def _session(
                 clock=clock,
                 seed=started.seed,
                 prompts=prompts,
-                answer_prompts=_answer_prompts(stack),
+                answer_prompts=_answer_prompts(stack, started.goal),
                 oracle=oracle,
             )
         finally:
@@ -165,7 +210,9 @@ def _started(request: Request, prompts: tuple[Prompt, ...]) -> k.RunStarted:
 
 def _workload_digest(goal: Goal, stack: Stack, prompts: tuple[Prompt, ...]) -> str:
     workload = stack.workload
-    return digest(prompts, workload.max_tokens, requests_needed(goal, workload.requests), workload.endpoint)
+    closed = goal.load is None or goal.load.concurrency is not None
+    requests = requests_needed(goal, workload.requests, _concurrency(goal, stack) if closed else 1)
+    return digest(prompts, workload.max_tokens, requests, workload.endpoint)
 
 
 def _require_same_work(started: k.RunStarted, prompts: tuple[Prompt, ...]) -> None:
@@ -183,9 +230,16 @@ def _prompts(stack: Stack) -> tuple[Prompt, ...]:
     return _load(stack.workload.prompts, "workload.prompts")
 
 
-def _answer_prompts(stack: Stack) -> tuple[AnswerPrompt, ...]:
+def _answer_prompts(stack: Stack, goal: Goal) -> tuple[AnswerPrompt, ...]:
+    """As many prompts as the load has requests in flight: batching must be as full as it will be."""
     prompts = _load(stack.reference.prompts, "reference.prompts")
-    return tuple(AnswerPrompt(id=f"A{i}", text=p.messages[-1].content) for i, p in enumerate(prompts, start=1))
+    asked = tuple(AnswerPrompt(id=f"A{i}", text=p.messages[-1].content) for i, p in enumerate(prompts, start=1))
+    return filled(asked, _concurrency(goal, stack))
+
+
+def _concurrency(goal: Goal, stack: Stack) -> int:
+    named = goal.load.concurrency if goal.load is not None else None
+    return named or stack.workload.concurrency
 
 
 def _load(name: str, place: str) -> tuple[Prompt, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from infra_agent.agent.dossier import CandidateView, Dossier, HypothesisView
 from infra_agent.changes.change import STOCK
+from infra_agent.harness.baseline import baseline_complete
 from infra_agent.harness.figure import target_ratio
 from infra_agent.harness.ladder import ASSUMED_SD_LOG
 from infra_agent.harness.memory import figure_in, launch_logs
@@ -32,7 +33,7 @@ def build_dossier(session: Session, lane: k.Lane) -> Dossier:
         best_settings=session.settings_of(best),
         space=session.stack.space if session.goal.scope.parameters else {},
         signals=signals_of(state, best),
-        measured=bool(launch_logs(state, session.goal, STOCK)),
+        measured=lane != "agent" or baseline_complete(session),
         noise_sd_log=noise_sd_log(state),
         goal_reached=goal_reached_so_far(session),
         hypotheses=tuple(_hypothesis_view(state, stated) for stated in state.hypotheses.values()),
@@ -91,8 +92,9 @@ def screening_s(state: RunState, lane: k.Lane) -> float:
 
 def climb_s(state: RunState) -> float:
     """Mean wall time of a climb so far, or that of the baseline launch."""
-    climbs = [e.wall_s for e in state.launches_ended.values() if state.launches[e.id].purpose == "climb"]
-    others = [e.wall_s for e in state.launches_ended.values()]
+    whole = [e for e in state.launches_ended.values() if e.outcome == "stopped"]
+    climbs = [e.wall_s for e in whole if state.launches[e.id].purpose == "climb"]
+    others = [e.wall_s for e in whole]
     chosen = climbs or others
     return sum(chosen) / len(chosen) if chosen else 0.0
 

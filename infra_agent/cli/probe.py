@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from infra_agent.cli.options import JsonFlag
 from infra_agent.cli.output import print_json, print_lines
+from infra_agent.cli.run import MAX_SEED
 from infra_agent.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from probes.load.types import LoadRequest
 
 app = typer.Typer(help="Probes: single measured experiments.", no_args_is_help=True)
 PROBES = (
@@ -50,28 +54,17 @@ def run(
     concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Requests in flight.")] = 4,
     requests: Annotated[int, typer.Option("--requests", min=1, help="Measured requests.")] = 12,
     max_tokens: Annotated[int, typer.Option("--max-tokens", min=1, help="Tokens per answer.")] = 32,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of prompts and arrivals.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=MAX_SEED, help="Seed of prompts and arrivals.")] = 0,
     as_json: JsonFlag = False,
 ) -> int:
     """Measure a running server once. Exit 1 when the figure is withheld. JSON: the observation."""
     from infra_agent.harness.measuring import to_json
     from probes.base import Verdict, Where
     from probes.load import probe as load_probe
-    from probes.load.prompts import load_prompts
-    from probes.load.types import Closed, LoadRequest
 
     if name != "load":
         raise UsageError(f"probe {name!r} does not run alone here", hint="infra-agent probe list")
-    request = LoadRequest(
-        base_url=url,
-        model=model,
-        prompts=load_prompts("builtin:short-chat"),
-        arrivals=Closed(concurrency),
-        requests=requests,
-        max_tokens=max_tokens,
-        seed=seed,
-        expected_model=model,
-    )
+    request = _request(url, model, concurrency, requests, max_tokens, seed)
     observation, _ = load_probe.run(request, where=Where(input=f"{url}, seed {seed}"))
     if as_json:
         print_json({"observation": to_json(observation)})
@@ -79,3 +72,23 @@ def run(
         print_lines([f"{observation.verdict}: {observation.summary}"])
         print_lines([f"  {q.name:<22}{q.value:.4g} {q.unit}" for q in observation.quantities])
     return int(ExitCode.OK if observation.verdict is Verdict.PASS else ExitCode.NOT_MET)
+
+
+def _request(url: str, model: str, concurrency: int, requests: int, max_tokens: int, seed: int) -> LoadRequest:
+    """The window that was asked for. Raises UsageError when there can be no such window."""
+    from probes.load.prompts import load_prompts
+    from probes.load.types import Closed, LoadRequest
+
+    try:
+        return LoadRequest(
+            base_url=url,
+            model=model,
+            prompts=load_prompts("builtin:short-chat"),
+            arrivals=Closed(concurrency),
+            requests=requests,
+            max_tokens=max_tokens,
+            seed=seed,
+            expected_model=model,
+        )
+    except ValueError as error:
+        raise UsageError(str(error), where="probe run load", hint="for example --url http://127.0.0.1:8000") from error

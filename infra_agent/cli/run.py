@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 DURATION = re.compile(r"(?P<value>\d+(\.\d+)?)\s*(?P<unit>s|m|min|h)?")
 UNIT_S = {None: 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+MAX_SEED = 2**53 - 1
+"""Largest whole number that the ledger's canonical JSON keeps exactly."""
 
 
 def run(
@@ -31,7 +33,9 @@ def run(
     brain: Annotated[str, typer.Option("--brain", help="playbook, search or script.")] = "playbook",
     script: Annotated[Path | None, typer.Option("--script", help="Actions of the script brain (TOML).")] = None,
     budget: Annotated[str | None, typer.Option("--budget", help="Wall clock, e.g. 90s, 20m, 2h.")] = None,
-    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Seed of the run; drawn when not given.")] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, max=MAX_SEED, help="Seed of the run; drawn when not given.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show goal and stack as understood; run nothing.")] = False,
     no_sandbox: NoSandbox = False,
     as_json: JsonFlag = False,
@@ -47,13 +51,15 @@ def run(
     system, source = resolve_stack(stack, Path.cwd())
     if dry_run:
         return _show(wanted, notes, source, system, as_json)
-    console = stderr()
-    with TerminalNarrator(console) as narrator:
+    from infra_agent.agent.start import make_brain
+
+    chosen = make_brain(brain, script)
+    with TerminalNarrator(stderr()) as narrator:
         narrator.line("Goal", describe(with_defaults(wanted, system)))
         for note in notes:
             narrator.line("", note)
         system = _prepared(system, source, narrator)
-        return _carry_out(wanted, system, brain, script, seed, no_sandbox, narrator, as_json)
+        return _carry_out(wanted, system, chosen, script, seed, no_sandbox, narrator, as_json)
 
 
 def read_goal(text: str, budget: str | None) -> tuple[Goal, list[str]]:
@@ -116,18 +122,17 @@ def _prepared(stack: Stack, source: str, narrator: TerminalNarrator) -> Stack:
 def _carry_out(
     goal: Goal,
     stack: Stack,
-    brain_name: str,
+    brain: Brain,
     script: Path | None,
     seed: int | None,
     no_sandbox: bool,
     narrator: TerminalNarrator,
     as_json: bool,
 ) -> int:
-    from infra_agent.agent.start import Request, begin, make_brain
+    from infra_agent.agent.start import Request, begin
     from infra_agent.harness.sandbox import hold_walls
     from infra_agent.ledger.runs import new_run_dir
 
-    brain = make_brain(brain_name, script)
     walls = hold_walls(no_sandbox)
     request = Request(
         goal=goal,

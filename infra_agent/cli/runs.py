@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,6 +11,9 @@ from infra_agent.cli.narrator import TerminalNarrator
 from infra_agent.cli.options import JsonFlag, NoSandbox, RunRef, runs_root
 from infra_agent.cli.output import print_json, print_lines, stderr
 from infra_agent.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from infra_agent.harness.sandbox import Walls
 
 app = typer.Typer(help="Runs: list, show, resume, verify, cancel.", no_args_is_help=True)
 GOAL_WIDTH = 60
@@ -89,16 +93,25 @@ def resume(ref: RunRef = "last", no_sandbox: NoSandbox = False, as_json: JsonFla
 
     run_dir = find_run(runs_root(), ref)
     walls = hold_walls(no_sandbox)
+    _require_same_walls(run_dir, walls)
     with TerminalNarrator(stderr()) as narrator, start.resume(run_dir, walls, narrator) as session:
-        started = session.state.started
-        if started.walls.get("mode") != walls.mode:
-            raise UsageError(
-                f"the run began with walls {started.walls.get('mode')!r}, now they are {walls.mode!r}",
-                hint="resume it the way it was begun (--no-sandbox or not)",
-            )
-        brain = start.make_brain(started.brain, run_dir / start.SCRIPT_FILE)
+        brain = start.make_brain(session.state.started.brain, run_dir / start.SCRIPT_FILE)
         narrator.line("Resumed", f"run {run_dir.name} after {len(session.state.events)} events")
         return finish(session, brain, narrator, as_json)
+
+
+def _require_same_walls(run_dir: Path, walls: Walls) -> None:
+    """Before anything is written: half a run with walls and half without would not be one experiment."""
+    from infra_agent.publish.publish import load_state
+
+    state = load_state(run_dir)
+    began = state.started.walls.get("mode")
+    if state.finished is None and began != walls.mode:
+        raise UsageError(
+            f"the run began with walls {began!r}, now they are {walls.mode!r}",
+            where=str(run_dir),
+            hint="resume it the way it was begun (--no-sandbox or not)",
+        )
 
 
 @app.command("cancel")

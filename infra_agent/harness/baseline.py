@@ -6,10 +6,11 @@ import math
 
 from infra_agent.changes.change import STOCK
 from infra_agent.errors import StackError
-from infra_agent.harness.figure import quantity_name
-from infra_agent.harness.ladder import ASSUMED_SD_LOG, screen_seed
+from infra_agent.harness.figure import quantity_name, why_no_value
+from infra_agent.harness.ladder import ASSUMED_SD_LOG, End, give_verdict, screen_seed
 from infra_agent.harness.launching import launched
 from infra_agent.harness.measuring import Measured, measure_load, record_reference_answers, record_snapshot
+from infra_agent.harness.memory import launch_logs, reference_answers
 from infra_agent.harness.proving import MDE_BLOCKS, record_noise
 from infra_agent.harness.session import Session
 from infra_agent.judge.calibrate import block_sd_from_launches, mde_ratio
@@ -25,17 +26,45 @@ def measure_stock(session: Session) -> None:
         measured = measure_load(
             session, launch, candidate=STOCK, lane="agent", purpose="baseline", seed=screen_seed(session)
         )
-        if measured.value is None:
-            raise StackError(
-                "the stock stack cannot be measured: " + measured.observation.summary,
-                where=f"ledger observation {measured.id}",
-                hint="mend what the failed check names; nothing is tuned on a figure that is not valid",
-            )
-        _tell_baseline(session, measured, session.clock() - started_s)
-        record_snapshot(session, launch, candidate=STOCK, lane="agent")
-        session.narrator.status("collecting the stock stack's answers")
-        record_reference_answers(session, launch)
+        if measured.value is not None:
+            _tell_baseline(session, measured, session.clock() - started_s)
+            record_snapshot(session, launch, candidate=STOCK, lane="agent")
+            session.narrator.status("collecting the stock stack's answers")
+            record_reference_answers(session, launch)
+    if measured.value is None:
+        raise _unmeasurable(session, measured)
+    if reference_answers(session.state) is None:
+        raise StackError(
+            "the stock stack does not answer every reference prompt",
+            where=session.stack.reference.prompts,
+            hint="infra-agent runs show last --json names each failed answer under observations",
+        )
     _assume_noise(session)
+
+
+def baseline_complete(session: Session) -> bool:
+    """Whether window, effective state, answers and a noise floor of stock are all in the ledger.
+
+    A run that was cut off in between measures stock again: a candidate cannot be compared with half a baseline.
+    """
+    state = session.state
+    snapshots = [
+        made
+        for made in state.observations.values()
+        if made.candidate == STOCK and made.observation.get("probe") == "effective-state"
+    ]
+    parts = (launch_logs(state, session.goal, STOCK), snapshots, reference_answers(state), state.noise)
+    return all(parts)
+
+
+def _unmeasurable(session: Session, measured: Measured) -> StackError:
+    failed = any(not check.ok for check in measured.observation.checks)
+    hint = "mend what the failed check names" if failed else "choose a metric that this stack can show"
+    return StackError(
+        f"the stock stack cannot be measured: {why_no_value(session.goal, measured.observation)}",
+        where=f"ledger observation {measured.id}",
+        hint=f"{hint}; nothing is tuned on a figure that is not there",
+    )
 
 
 def measure_again(session: Session, candidate: str, lane: k.Lane) -> None:
@@ -45,13 +74,26 @@ def measure_again(session: Session, candidate: str, lane: k.Lane) -> None:
         for made in session.state.observations.values()
         if made.candidate == candidate and made.observation.get("probe") == "load" and made.purpose != "block"
     )
-    with launched(session, candidate, arm="candidate", purpose="climb", lane=lane) as launch:
-        measured = measure_load(
-            session, launch, candidate=candidate, lane=lane, purpose="measure", seed=screen_seed(session, repeat)
-        )
+    try:
+        with launched(session, candidate, arm="candidate", purpose="climb", lane=lane) as launch:
+            measured = measure_load(
+                session, launch, candidate=candidate, lane=lane, purpose="measure", seed=screen_seed(session, repeat)
+            )
+    except StackError as error:
+        _repeat_failed(session, candidate, error)
+        return
     value = "withheld" if measured.value is None else f"{measured.value:.4g}"
     session.narrator.line(f"  {candidate}", f"{session.title_of(candidate)}   measured again: {value}")
     record_noise(session)
+
+
+def _repeat_failed(session: Session, candidate: str, error: StackError) -> None:
+    """A repeat that fails ends a candidate, and is only noted for stock: the run goes on."""
+    if candidate == STOCK or session.state.candidates[candidate].verdict is not None:
+        session.ledger.append(k.Note(topic="warning", text=f"a repeat of {candidate} failed: {error.message}"))
+        return
+    reason = " · ".join([f"failed when launched again: {error.message}", *error.lines[-1:]])
+    give_verdict(session, candidate, End("invalid", "crashed", "load", reason))
 
 
 def _tell_baseline(session: Session, measured: Measured, wall_s: float) -> None:

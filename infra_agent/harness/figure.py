@@ -10,6 +10,9 @@ from probes.base import Observation
 SAMPLE_FLOORS = {Statistic.P50: 11, Statistic.P90: 64, Statistic.P95: 130, Statistic.P99: 662}
 """Fewest requests for which a percentile is shown (MLPerf early stopping, c = 0.99, tolerance 0)."""
 
+ROUNDS = 3
+"""Rounds of a closed loop: requests per unit of concurrency."""
+
 
 def quantity_name(metric: Metric, statistic: Statistic) -> str:
     """Name of the quantity: `ttft_s` is the mean, `ttft_p50_s` a percentile."""
@@ -19,9 +22,22 @@ def quantity_name(metric: Metric, statistic: Statistic) -> str:
 
 
 def goal_value(goal: Goal, observation: Observation) -> float | None:
-    """The goal's figure in an observation, or None if it was withheld or not measured."""
+    """The goal's figure in an observation, or None if it was withheld, not measured, or zero (it has no ratio)."""
     quantity = observation.quantity(quantity_name(goal.metric, goal.statistic))
     return None if quantity is None or quantity.value <= 0 else quantity.value
+
+
+def why_no_value(goal: Goal, observation: Observation) -> str:
+    """Why an observation holds no usable figure of the goal, in words."""
+    name = quantity_name(goal.metric, goal.statistic)
+    failed = [f"{check.name}: {check.measured} ({check.limit})" for check in observation.checks if not check.ok]
+    if failed:
+        return "the figure was withheld: " + "; ".join(failed)
+    quantity = observation.quantity(name)
+    if quantity is not None:
+        return f"{name} is {quantity.value:g}: a ratio to it is not defined"
+    withheld = observation.detail.get("withheld", {})
+    return f"{name} cannot be measured here: {withheld.get(name, 'this engine or workload does not expose it')}"
 
 
 def oriented_log(goal: Goal, value: float) -> float:
@@ -50,7 +66,11 @@ def limit_holds(limit: Limit, observation: Observation) -> bool | None:
     return value <= limit.value if limit.bound == "at_most" else value >= limit.value
 
 
-def requests_needed(goal: Goal, configured: int) -> int:
-    """Requests of a window: as configured, or more where a percentile of the goal needs more samples."""
+def requests_needed(goal: Goal, configured: int, concurrency: int) -> int:
+    """Requests of a window: as configured, or more where the load or a percentile of the goal needs more.
+
+    A closed loop needs several rounds of requests to be at its concurrency most of the time.
+    """
     statistics = [goal.statistic, *(limit.statistic for limit in goal.constraints.limits)]
-    return max([configured, *(SAMPLE_FLOORS.get(statistic, 0) for statistic in statistics)])
+    floors = [SAMPLE_FLOORS.get(statistic, 0) for statistic in statistics]
+    return max(configured, ROUNDS * concurrency, *floors)

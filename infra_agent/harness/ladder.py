@@ -11,8 +11,8 @@ from typing import NamedTuple
 from infra_agent.changes.change import LaunchChange
 from infra_agent.errors import ConfigError, StackError
 from infra_agent.harness.engagement import judge_engagement
-from infra_agent.harness.figure import limit_holds, limit_value, oriented_log, quantity_name
-from infra_agent.harness.launching import Launch, launched
+from infra_agent.harness.figure import limit_holds, limit_value, oriented_log, quantity_name, why_no_value
+from infra_agent.harness.launching import Launch, launched, require_alive
 from infra_agent.harness.measuring import Measured, collect_answers, measure_load, record, record_snapshot
 from infra_agent.harness.memory import launch_logs, reference_answers, snapshot_of
 from infra_agent.harness.session import Session
@@ -23,7 +23,7 @@ from infra_agent.judge.types import Estimate
 from infra_agent.ledger import kinds as k
 from infra_agent.review.risk import needs_answers
 from infra_agent.stack.engines.base import RiskClass
-from probes.base import Cost, Observation, Verdict
+from probes.base import Cost, Verdict
 from probes.numeric.compare import compare
 from probes.numeric.types import Answer
 
@@ -129,9 +129,11 @@ def _answers(session: Session, proposed: k.CandidateProposed, lane: k.Lane, laun
     session.narrator.status(f"{proposed.id} {proposed.title}: comparing answers")
     started_s = session.clock()
     answers = collect_answers(session, launch)
+    require_alive(launch)
     cost = Cost(wall_s=session.clock() - started_s, requests=len(answers))
     oracle = session.oracle.get() if any(_differ(reference, answers)) else None
     limit = near_tie_limit(session, reference, oracle)
+    oracle = session.oracle.get() if oracle is not None else None
     observation = compare(
         reference, answers, oracle=oracle, tolerance_nat=limit.nat, tolerance_why=limit.why, cost=cost
     )
@@ -141,8 +143,8 @@ def _answers(session: Session, proposed: k.CandidateProposed, lane: k.Lane, laun
     )
     if observation.verdict is Verdict.PASS:
         return None
-    decision = "rejected" if observation.verdict is Verdict.FAIL else "invalid"
-    return End(decision, "answers_changed", "numeric", observation.summary, (evidence,))
+    ends = {Verdict.FAIL: "rejected", Verdict.INCONCLUSIVE: "inconclusive"}
+    return End(ends.get(observation.verdict, "invalid"), "answers_changed", "numeric", observation.summary, (evidence,))
 
 
 def _differ(reference: Sequence[Answer], answers: Sequence[Answer]) -> Iterator[bool]:
@@ -153,7 +155,8 @@ def _differ(reference: Sequence[Answer], answers: Sequence[Answer]) -> Iterator[
 
 def _screen(session: Session, proposed: k.CandidateProposed, measured: Measured, started_s: float) -> End | None:
     if measured.value is None:
-        return End("invalid", "crashed", "load", _why_withheld(measured.observation), (measured.id,))
+        reason = why_no_value(session.goal, measured.observation)
+        return End("invalid", "crashed", "load", reason, (measured.id,))
     end = _constraints(session, measured) or _says_less(session, proposed, measured)
     if end is not None:
         return end
@@ -205,11 +208,6 @@ def tokens_per_request(session: Session, candidate: str) -> float | None:
                 if quantity["name"] == "mean_output_tokens":
                     return float(quantity["value"])
     return None
-
-
-def _why_withheld(observation: Observation) -> str:
-    failed = [f"{check.name}: {check.measured} ({check.limit})" for check in observation.checks if not check.ok]
-    return "the figure was withheld: " + ("; ".join(failed) or observation.summary)
 
 
 def _last_launch(session: Session, candidate_id: str) -> tuple[str, ...]:

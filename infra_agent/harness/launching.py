@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Literal
 
 from infra_agent.changes.change import STOCK
-from infra_agent.errors import StackError
+from infra_agent.errors import BudgetSpent, StackError
+from infra_agent.harness.launch_errors import LaunchFailed
 from infra_agent.harness.ports import free_port
 from infra_agent.harness.server import Server, attach, serve
 from infra_agent.harness.session import Session
@@ -38,7 +39,7 @@ def launched(
 
     Raises StackError (recorded as the launch's outcome) and BudgetSpent before anything is started.
     """
-    session.budget.require(1.0, "another launch")
+    session.budget.require(expected_start_s(session), "another launch")
     launch_id = f"L{len(session.state.launches) + 1}"
     if not session.engine.launches:
         with _attached(session, candidate, launch_id, arm, purpose, lane) as launch:
@@ -50,12 +51,37 @@ def launched(
         end.log = _log_path(session, launch_id)
         scratch = session.run_dir / "scratch" / launch_id
         scratch.mkdir(parents=True, exist_ok=True)
-        with serve(
+        with _budget_not_engine(session), serve(
             plan, session.engine, _within_budget(session), walls=session.walls, scratch=scratch, log_path=end.log,
             with_reporter=reporter, on_event=session.narrator.status, clock=session.clock,
         ) as server:  # fmt: skip
             end.ready_s = server.ready_s
             yield Launch(launch_id, server)
+
+
+def expected_start_s(session: Session) -> float:
+    """Seconds that a launch took to its first answer so far, or the least that any takes."""
+    ready = [ended.ready_s for ended in session.state.launches_ended.values() if ended.ready_s is not None]
+    return max(ready, default=1.0)
+
+
+def require_alive(launch: Launch) -> None:
+    """Raise LaunchFailed with the engine's last lines when it died while it was measured."""
+    if not launch.server.alive():
+        lines = launch.server.last_lines(LAST_LINES)
+        raise LaunchFailed("the engine died while it was measured", outcome="died", lines=lines)
+
+
+@contextmanager
+def _budget_not_engine(session: Session) -> Iterator[None]:
+    """An engine that was given less than its own deadline because the budget ends is not to blame for it."""
+    cut = session.budget.remaining_s() < session.stack.limits.start_timeout_s
+    try:
+        yield
+    except LaunchFailed as error:
+        if cut and error.outcome == "hung":
+            raise BudgetSpent("the budget ended while the engine was starting") from error
+        raise
 
 
 class _End:

@@ -7,9 +7,10 @@ from dataclasses import asdict, replace
 from typing import Literal, NamedTuple
 
 from infra_agent.changes.change import STOCK
+from infra_agent.errors import BudgetSpent
 from infra_agent.goal.model import Goal, Load
 from infra_agent.harness.figure import goal_value, requests_needed
-from infra_agent.harness.launching import Launch
+from infra_agent.harness.launching import Launch, require_alive
 from infra_agent.harness.server import Server
 from infra_agent.harness.session import Session
 from infra_agent.ledger import kinds as k
@@ -67,7 +68,12 @@ def measure_load(
     request = load_request(session, launch.server, seed)
     where = Where(parameter=f"configuration {candidate}", input=f"seed {seed}")
     against = Against() if candidate == STOCK else Against(kind="baseline", name=STOCK)
-    observation, result = load_probe.run(request, where=where, against=against)
+    left_s = session.budget.remaining_s()
+    try:
+        observation, result = load_probe.run(request, where=where, against=against, deadline_s=left_s)
+    except TimeoutError as error:
+        raise BudgetSpent(f"the budget ended in the middle of a window of {request.requests} requests") from error
+    require_alive(launch)
     cpu_s = _used(cpu_before_s, launch.server.cpu_s())
     observation = with_engine_figures(observation, launch.server, cpu_s)
     observation_id = record(session, observation, candidate=candidate, lane=lane, purpose=purpose, launch=launch.id)
@@ -85,7 +91,7 @@ def load_request(session: Session, server: Server, seed: int) -> LoadRequest:
         model=server.model,
         prompts=session.prompts,
         arrivals=arrivals_of(session.load),
-        requests=requests_needed(session.goal, workload.requests),
+        requests=requests_needed(session.goal, workload.requests, session.load.concurrency or 1),
         max_tokens=workload.max_tokens,
         endpoint=workload.endpoint,
         warmup_requests=workload.warmup_requests,
@@ -117,7 +123,7 @@ def with_engine_figures(observation: Observation, server: Server, cpu_s: float |
         signals["cpu_cores_busy"] = round(cpu_s / observation.cost.wall_s, 3)
     if observation.verdict in (Verdict.INVALID, Verdict.ERROR):
         return replace(observation, signals=signals)
-    extra = [Quantity(name="startup_s", value=server.ready_s, unit="s")]
+    extra = [Quantity(name="startup_s", value=server.ready_s, unit="s")] if server.process is not None else []
     memory = server.memory_bytes()
     if memory is not None:
         extra.append(Quantity(name="memory_bytes", value=float(memory), unit="B"))
@@ -152,7 +158,7 @@ def collect_answers(session: Session, launch: Launch) -> tuple[Answer, ...]:
         launch.server.model,
         session.answer_prompts,
         max_tokens=reference.max_tokens,
-        concurrency=session.load.concurrency or workload.concurrency,
+        concurrency=session.concurrency,
         timeout_s=workload.request_timeout_s,
     )
 
@@ -161,6 +167,7 @@ def record_reference_answers(session: Session, launch: Launch) -> None:
     """Keep stock's answers in the ledger: what candidates are compared with, also after a resume."""
     started_s = session.clock()
     answers = collect_answers(session, launch)
+    require_alive(launch)
     failed = [answer for answer in answers if answer.error is not None]
     observation = Observation(
         probe="reference-answers",

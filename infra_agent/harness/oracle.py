@@ -22,7 +22,8 @@ class OracleHolder:
         python = self._stack.launch.python
         if self._stack.reference.oracle == "none" or python is None or not self._stack.model:
             return None
-        if self._process is None:
+        if self._process is None or not self._process.running:
+            self.close()
             process = OracleProcess(python, self._stack.model)
             try:
                 process.__enter__()

@@ -22,6 +22,9 @@ from infra_agent.ledger import kinds as k
 Stage = Literal["prove", "final", "honesty"]
 MAX_BLOCKS = 16
 MAX_BAD_BLOCKS = 3
+MAX_CANDIDATE_FAULTS = 2
+"""A candidate that fails in two of its launches is not judged by the launches that survive."""
+CANDIDATE_FAULT = "candidate"
 MDE_BLOCKS = 12
 
 
@@ -33,7 +36,8 @@ def measure_blocks(session: Session, candidate: str, base: str, stage: Stage, la
     while len(valid_blocks(session, candidate, stage)) < count:
         done = _blocks(session, candidate, stage)
         bad = [block for block in done if not block.valid]
-        if len(bad) >= MAX_BAD_BLOCKS:
+        faults = sum(block.reason.startswith(CANDIDATE_FAULT) for block in bad)
+        if len(bad) >= MAX_BAD_BLOCKS or faults >= MAX_CANDIDATE_FAULTS:
             raise StackError(f"{len(bad)} blocks were not valid: {bad[-1].reason}", where=f"{candidate} against {base}")
         session.budget.require(block_wall_s(session), "another block")
         block = plan_blocks(session.seed, 1, start=len(done), stage=stage)[0]
@@ -140,7 +144,7 @@ def _not_comparable(measured: dict[Arm, Measured]) -> str:
             return f"{arm} arm: {result.observation.summary}"
     tokens = [measured[arm].observation.quantity("mean_output_tokens") for arm in (Arm.BASE, Arm.CANDIDATE)]
     if tokens[0] is not None and tokens[1] is not None and tokens[1].value < SHORT_ANSWERS * tokens[0].value:
-        return f"the candidate says less: {tokens[1].value:.1f} tokens per request against {tokens[0].value:.1f}"
+        return f"candidate arm: it says less, {tokens[1].value:.1f} tokens per request against {tokens[0].value:.1f}"
     return ""
 
 

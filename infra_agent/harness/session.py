@@ -54,6 +54,11 @@ class Session:
         return self.goal.load or Load(arrivals="closed", concurrency=self.stack.workload.concurrency)
 
     @property
+    def concurrency(self) -> int:
+        """Requests in flight that the load asks for; with Poisson arrivals the stack's own."""
+        return self.load.concurrency or self.stack.workload.concurrency
+
+    @property
     def stock_settings(self) -> Mapping[str, ParameterValue]:
         """The stack's own launch parameters."""
         return self.stack.launch.parameters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from infra_agent.errors import BudgetSpent, StackError
 from infra_agent.harness.ladder import End, estimate_data_fields, give_verdict
-from infra_agent.harness.proving import MAX_BLOCKS, Stage, block_wall_s, look_at, record_noise
+from infra_agent.harness.proving import CANDIDATE_FAULT, MAX_BLOCKS, Stage, block_wall_s, look_at, record_noise
 from infra_agent.harness.session import Session
 from infra_agent.judge.decide import cause
 from infra_agent.judge.plan import LOOKS
@@ -26,7 +26,7 @@ def judge_candidate(session: Session, candidate_id: str, lane: k.Lane, max_block
     try:
         look = look_at(session, candidate_id, proposed.base, stage, lane, max_blocks)
     except StackError as error:
-        give_verdict(session, candidate_id, End("invalid", "crashed", "load", error.message))
+        give_verdict(session, candidate_id, _failed_blocks(session, candidate_id, stage, error))
         return
     except BudgetSpent as error:
         give_verdict(session, candidate_id, End("inconclusive", "out_of_budget", "load", error.message))
@@ -34,7 +34,7 @@ def judge_candidate(session: Session, candidate_id: str, lane: k.Lane, max_block
     give_verdict(session, candidate_id, _end(session, candidate_id, stage, look))
     if lane == "agent":
         record_noise(session)
-        _gate(session, candidate_id)
+        open_gate(session, candidate_id)
 
 
 def _end(session: Session, candidate_id: str, stage: Stage, look: Look) -> End:
@@ -42,13 +42,25 @@ def _end(session: Session, candidate_id: str, stage: Stage, look: Look) -> End:
     blocks = [b for b in session.state.candidates[candidate_id].blocks if b.stage == stage and b.valid]
     evidence = tuple(o for block in blocks for o in (block.base_observation, block.candidate_observation) if o)
     estimate = k.EstimateData.model_validate(estimate_data_fields(look.estimate))
-    return End(decision, cause(look) or "unclear", "load", look.reason, evidence, estimate)
+    bad = [b for b in session.state.candidates[candidate_id].blocks if b.stage == stage and not b.valid]
+    again = f"; {len(bad)} blocks were not valid and measured again, e.g. {bad[-1].reason}" if bad else ""
+    return End(decision, cause(look) or "unclear", "load", look.reason + again, evidence, estimate)
 
 
-def _gate(session: Session, candidate_id: str) -> None:
-    """Accept a proved candidate at once, or let it wait when its class is a person's to decide."""
+def _failed_blocks(session: Session, candidate_id: str, stage: Stage, error: StackError) -> End:
+    """Blocks that fail because of the base say nothing about the candidate."""
+    bad = [b for b in session.state.candidates[candidate_id].blocks if b.stage == stage and not b.valid]
+    if any(block.reason.startswith(CANDIDATE_FAULT) for block in bad):
+        return End("invalid", "crashed", "load", error.message)
+    return End("inconclusive", "unclear", "load", f"the base could not be measured beside it: {error.message}")
+
+
+def open_gate(session: Session, candidate_id: str) -> None:
+    """Accept a proved candidate at once, or let it wait when its class is a person's to decide. Twice does nothing."""
     candidate = session.state.candidates[candidate_id]
-    if candidate.verdict is None or candidate.verdict.decision != "accepted":
+    proved = candidate.verdict is not None and candidate.verdict.decision == "accepted"
+    passed = candidate.accepted is not None or candidate.waiting is not None
+    if not proved or passed or candidate.proposed.lane != "agent":
         return
     risk = RiskClass(candidate.proposed.risk)
     elapsed_s = session.budget.elapsed_s()

@@ -153,7 +153,7 @@ class CandidateProposed(EventData):
 
 
 class ActionTaken(EventData):
-    """A brain's valid action, recorded before it is carried out. `turn` counts from 0, refusals included."""
+    """A brain's action that was carried out; one cut off by a crash is asked for again. `turn` counts from 0."""
 
     kind: ClassVar[str] = "action"
     turn: int

@@ -33,15 +33,26 @@ RATE_UNITS = {
 
 
 def run(
-    request: LoadRequest, *, where: Where, against: Against | None = None, limits: Limits | None = None
+    request: LoadRequest,
+    *,
+    where: Where,
+    against: Against | None = None,
+    limits: Limits | None = None,
+    deadline_s: float | None = None,
 ) -> tuple[Observation, LoadResult]:
     """Measure one window and judge its validity.
 
     Blocks until the window has ended; must not be called from a running event loop. KeyboardInterrupt closes all
-    connections and propagates. Nothing that a server does raises: it is a failed check with its reason.
+    connections and propagates. Nothing that a server does raises: it is a failed check with its reason. Warm-up and
+    window together may take `deadline_s`; past it all connections are closed and TimeoutError is raised.
     """
     limits = limits or Limits()
-    window = asyncio.run(measure(request, allowed_failures=limits.allowed_failures))
+
+    async def bounded() -> Window:
+        async with asyncio.timeout(deadline_s):
+            return await measure(request, allowed_failures=limits.allowed_failures)
+
+    window = asyncio.run(bounded())
     metrics = compute(window.records, request)
     result = LoadResult(request=request, window=window, window_s=metrics.window_s, metrics=metrics)
     return observe(result, where=where, against=against, limits=limits), result

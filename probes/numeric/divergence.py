@@ -143,12 +143,16 @@ def _sure_tokens(answer: Answer, tokens: Tokens, position: int) -> int:
     """How many tokens of a text are surely those that were generated; at least up to the fork itself.
 
     An answer cut off by its limit may end inside a word or a run of blanks, which re-tokenise to other tokens than were
-    generated: its last word and what follows are left out of the check behind the fork.
+    generated: its last word and what follows are left out of the check behind the fork; where no blank follows the
+    fork, as in scripts without them, only the last token is.
     """
     if answer.finish_reason != "length":
         return len(tokens.ids) + 1
-    starts = [at for at, piece in enumerate(tokens.pieces) if piece[:1].isspace() and piece.strip()]
-    return max(position + 1, starts[-1] if starts else 0)
+    pieces = tokens.pieces
+    words = [at for at, piece in enumerate(pieces) if piece.strip()]
+    starts = [at for at in words if pieces[at][:1].isspace() or (at > 0 and not pieces[at - 1].strip())]
+    last = starts[-1] if starts and starts[-1] > position else len(tokens.ids) - 1
+    return max(position + 1, last)
 
 
 def _path(answer: Answer, tokens: Tokens) -> Path:

@@ -99,6 +99,11 @@ class OracleProcess:
             self._stderr.close()
             self._stderr = None
 
+    @property
+    def running(self) -> bool:
+        """Whether the worker can still be asked."""
+        return self._process is not None and self._process.poll() is None
+
     def digest(self) -> str:
         """SHA-256 over name and content of every file of the model directory."""
         if not self._digest:

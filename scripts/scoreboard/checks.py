@@ -6,11 +6,12 @@ Each check prints one line with its figure and exits 0 when the row holds.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,9 @@ from infra_agent.ledger.runs import list_runs
 
 Answer = tuple[bool, str]
 Report = dict[str, Any]
+FIRST_CHANGE_S = 300.0
+LLM_ENV = ("OPENAI_BASE_URL", "OPENAI_API_KEY")
+PLACES = ("parameter", "file", "kernel", "input", "thread", "interval_s", "whole_system")
 
 
 def newest_demo() -> tuple[Report, list[Any]]:
@@ -33,9 +37,32 @@ def newest_demo() -> tuple[Report, list[Any]]:
     sys.exit("no finished demo run: make demo")
 
 
-def a2(report: Report, _: list[Any]) -> Answer:
-    digest = report["stack"]["workload_sha256"]
-    return len(digest) == 64, f"workload {digest[:12]}"
+def of(events: Iterable[Any], kind: str) -> list[dict[str, Any]]:
+    """What the events of a kind carry."""
+    return [dict(event.data) for event in events if event.kind == kind]
+
+
+def a2(report: Report, events: list[Any]) -> Answer:
+    """Contract and windows hash the same input: prompts in order, lengths, number of requests, seed policy.
+
+    Arrivals and the seed of a window are not in that hash: they are compared within each block.
+    """
+    made = {row["id"]: row["observation"] for row in of(events, "observation") if row["observation"]["probe"] == "load"}
+    frozen = {report["stack"]["workload_sha256"]}
+    measured = {window["detail"]["workload_sha256"] for window in made.values()}
+    blocks = [row for row in of(events, "block") if row["valid"]]
+    pairs = [(made[row["base_observation"]], made[row["candidate_observation"]]) for row in blocks]
+    equal = all(_work(base) == _work(candidate) for base, candidate in pairs)
+    figure = f"{len(made)} windows with {len(measured)} workload digest, {len(pairs)} pairs of equal seed and load"
+    return bool(pairs) and measured == frozen and equal, figure
+
+
+def _work(window: dict[str, Any]) -> tuple[Any, ...]:
+    detail, signals = window["detail"], window["signals"]
+    load = signals.get("concurrency"), signals.get("rate_per_s")
+    # The model's name may be a path of the launch; all else of the body is the work that is asked for.
+    body = {name: value for name, value in detail["body"].items() if name != "model"}
+    return detail["seed"], detail["requests"], detail["warmup_requests"], json.dumps(body, sort_keys=True), load
 
 
 def b4(report: Report, _: list[Any]) -> Answer:
@@ -44,46 +71,64 @@ def b4(report: Report, _: list[Any]) -> Answer:
 
 
 def c9(report: Report, _: list[Any]) -> Answer:
-    costs = [row["cost"]["wall_s"] for row in report["observations"]]
+    observed = report["observations"]
     saved = report["cost"]["rungs_saved"]
-    return all(cost >= 0 for cost in costs) and saved is not None, f"rungs saved: {json.dumps(saved)}"
+    timed = all((row["cost"].get("wall_s") or 0) > 0 for row in observed if row["rung"] == "load")
+    rungs = {row["candidate"]: row["rung"] for row in report["verdicts"]}
+    below = [name for name in saved["candidates"] if rungs.get(name, "load") != "load"]
+    ended = bool(below) and len(below) == len(saved["candidates"]) and (saved["estimated_s"] or 0) > 0
+    seconds = saved["estimated_s"] or 0
+    return timed and ended, f"{len(below)} candidates ended below the load rung, about {seconds:.0f} s of blocks saved"
 
 
 def d1(report: Report, _: list[Any]) -> Answer:
     rows = [row for row in report["verdicts"] if row["cause"] == "proved"]
-    whole = all(row["estimate"]["low"] < row["estimate"]["ratio"] < row["estimate"]["high"] for row in rows)
-    shown = rows[0]["estimate"] if rows else {}
-    return bool(rows) and whole, f"x{shown.get('ratio', 0):.3f} [{shown.get('low', 0):.3f}, {shown.get('high', 0):.3f}]"
+    shown = [row["estimate"] for row in rows if _whole(row["estimate"])]
+    figure = "; ".join(f"x{each['ratio']:.3f} [{each['low']:.3f}, {each['high']:.3f}], n {each['n']}" for each in shown)
+    return bool(rows) and len(shown) == len(rows), figure or f"{len(rows)} proved candidates, none with an interval"
+
+
+def _whole(estimate: dict[str, Any] | None) -> bool:
+    """An interval around the ratio, and a test."""
+    if not estimate or None in (estimate["low"], estimate["high"], estimate["p"]):
+        return False
+    return bool(estimate["low"] <= estimate["ratio"] <= estimate["high"] and estimate["low"] < estimate["high"])
 
 
 def d2(_: Report, events: list[Any]) -> Answer:
-    orders = [tuple(e.data["order"]) for e in events if e.kind == "block" and e.data["stage"] == "prove"]
-    launches = sum(1 for e in events if e.kind == "launch" and e.data["purpose"] == "block")
-    return len(set(orders[:2])) == 2 and launches >= 2 * len(orders), f"{len(orders)} blocks, {launches} fresh launches"
+    blocks = [row for row in of(events, "block") if row["stage"] == "prove"]
+    orders = [tuple(row["order"]) for row in blocks]
+    launches = sum(1 for row in of(events, "launch") if row["purpose"] == "block")
+    complete = sum(2 for row in blocks if row["valid"])
+    mixed = len(set(orders)) == 2
+    return mixed and launches >= complete > 0, f"{len(orders)} blocks in both orders, {launches} fresh launches"
 
 
 def d4(report: Report, _: list[Any]) -> Answer:
     noise = report["noise"]
-    return noise[
-        "source"
-    ] != "assumed", f"mde x{noise['mde_ratio']:.4f} in {noise['blocks']} blocks ({noise['source']})"
+    if noise is None:
+        return False, "no noise floor"
+    figure = (
+        f"mde x{noise['mde_ratio']:.4f} in {noise['blocks']} blocks ({noise['source']}, {noise['samples']} launches)"
+    )
+    return noise["source"] != "assumed" and noise["samples"] >= 3, figure
 
 
 def d6(report: Report, _: list[Any]) -> Answer:
-    fresh = set(report["final"]["seeds"]) - set(report["search"]["seeds"])
-    return fresh == set(
-        report["final"]["seeds"]
-    ), f"{len(fresh)} fresh seeds, x{report['final']['estimate']['ratio']:.3f}"
+    final, search = report["final"], set(report["search"]["seeds"])
+    fresh = set(final["seeds"]) - search
+    whole = bool(fresh) and bool(search) and fresh == set(final["seeds"])
+    return whole, f"{len(fresh)} fresh seeds, x{final['estimate']['ratio']:.3f}"
 
 
 def d7(report: Report, _: list[Any]) -> Answer:
     facts = report["environment"]
-    return {"cpu", "cores", "memory_bytes"} <= set(facts), f"{facts['cpu']}, {facts['cores']} cores"
+    return {"cpu", "cores", "memory_bytes"} <= set(facts), f"{facts.get('cpu')}, {facts.get('cores')} cores"
 
 
 def e1(report: Report, _: list[Any]) -> Answer:
     causes = [claim for claim in report["claims"] if claim["kind"] == "cause"]
-    whole = all({"apply", "revert", "placebo"} <= set(claim["evidence"]) for claim in causes)
+    whole = all(claim["evidence"].get(part) for claim in causes for part in ("apply", "revert", "placebo"))
     return bool(causes) and whole, f"{len(causes)} causes with apply, revert and placebo"
 
 
@@ -94,14 +139,23 @@ def e2(report: Report, _: list[Any]) -> Answer:
 
 
 def e4(report: Report, _: list[Any]) -> Answer:
-    placed = [row for row in report["observations"] if row["where"]]
-    return len(placed) == len(report["observations"]), f"{len(placed)} observations, each with a place"
+    """A place names something; `whole_system` is a place only when it is said to be one, and not for every row."""
+    observed = report["observations"]
+    placed = [row for row in observed if any(row["where"].get(name) for name in PLACES)]
+    exact = [row for row in placed if not row["where"].get("whole_system")]
+    figure = f"{len(placed)} of {len(observed)} observations with a place, {len(exact)} narrower than the whole system"
+    return bool(observed) and len(placed) == len(observed) and bool(exact), figure
 
 
-def e5(report: Report, _: list[Any]) -> Answer:
+def e5(report: Report, events: list[Any]) -> Answer:
+    """Scored predictions, each stated before its candidate was launched."""
+    order = [(event.kind, dict(event.data)) for event in events]
+    stated = {data["id"]: at for at, (kind, data) in enumerate(order) if kind == "hypothesis"}
+    begun = {data["id"]: at for at, (kind, data) in enumerate(order) if kind == "candidate"}
     scored = [row for row in report["hypotheses"] if row["inside"] is not None]
+    first = all(stated[row["id"]] < begun[name] for row in scored for name in row["candidates"])
     hits = sum(1 for row in scored if row["inside"])
-    return bool(scored), f"{hits} of {len(scored)} predictions held"
+    return bool(scored) and first, f"{hits} of {len(scored)} predictions held"
 
 
 def f4(report: Report, events: list[Any]) -> Answer:
@@ -109,41 +163,71 @@ def f4(report: Report, events: list[Any]) -> Answer:
 
 
 def g1(report: Report, _: list[Any]) -> Answer:
-    row = report["honesty_row"]
-    ratio = row["wall_s"] / report["agent"]["wall_s"]
+    row, agent_s = report["honesty_row"], report["agent"]["wall_s"]
+    if row is None or not agent_s:
+        return False, "no honesty row"
+    ratio = row["wall_s"] / agent_s
     found = f"x{row['estimate']['ratio']:.2f}" if row["estimate"] else "nothing"
     return 0.8 < ratio < 1.5, f"search {found} in {ratio:.2f} of the agent's screening time"
 
 
 def g2(report: Report, _: list[Any]) -> Answer:
-    return "stock" in report["final"]["arms"], ", ".join(report["final"]["arms"])
+    final = report["final"]
+    measured = final["stock_value"] > 0 and bool(final["blocks"])
+    return "stock" in final["arms"] and measured, f"{', '.join(final['arms'])} in {len(final['blocks'])} blocks"
 
 
 def g4(report: Report, _: list[Any]) -> Answer:
-    families = {row["family"]: row["disposition"] for row in report["families"]}
-    return bool(families) and all(families.values()), ", ".join(f"{k} {v}" for k, v in families.items())
+    """No family of the search space may be left untested while there was budget for it."""
+    rows = report["families"]
+    left_s = report["cost"]["budget_s"] - report["cost"]["total_s"]
+    out_of_space = "no parameter of this family is in the stack's space"
+    idle = [r["family"] for r in rows if r["disposition"] in ("untested", "open") and r["reason"] != out_of_space]
+    block_s = report["cost"]["rungs_saved"]["mean_block_s"] or 0.0
+    figure = ", ".join(f"{row['family']} {row['disposition']}" for row in rows)
+    return bool(rows) and (not idle or left_s < block_s), f"{figure}; {left_s:.0f} s of budget left"
 
 
 def h1(report: Report, _: list[Any]) -> Answer:
-    return report["run"]["brain"] == "playbook", f"brain {report['run']['brain']}"
+    """The playbook brain, no tokens, no LLM settings in this shell (those of the run's own shell are not recorded)."""
+    present = [name for name in LLM_ENV if os.environ.get(name)]
+    free = report["cost"]["brain_tokens"] == 0 and not present
+    kept = len(report["accepted"])
+    figure = f"brain {report['run']['brain']}, {kept} proved changes, LLM settings here: {', '.join(present) or 'none'}"
+    return report["run"]["brain"] == "playbook" and free and kept > 0, figure
 
 
 def l3(report: Report, _: list[Any]) -> Answer:
-    return len(report["reproduce"]) >= 3, f"{len(report['reproduce'])} commands"
+    """A command for the run; for stock and best the launch, its accepted flags, and a window with its seed."""
+    lines = report["reproduce"]
+    launches = [line for line in lines if line.endswith("server=$!")]
+    windows = [line for line in lines if "probes.load" in line and "--seed " in line]
+    flags = {change["flag"] for row in report["accepted"] for change in row["changes"]}
+    shown = {flag for flag in flags if any(flag in line for line in launches)}
+    whole = len(launches) == len(windows) == 2 and shown == flags and any(" run " in line for line in lines)
+    return whole and bool(flags), f"{len(lines)} lines, {len(shown)} of {len(flags)} accepted flags in them"
 
 
 def m4(report: Report, _: list[Any]) -> Answer:
-    ended = [row for row in report["candidates"] if row["verdict"]]
-    return len(ended) == report["proposals"], f"{len(ended)} of {report['proposals']} proposals with a verdict"
+    ended = [row for row in report["candidates"] if row["verdict"] and row["verdict"]["reason"]]
+    failed = [row for row in ended if row["verdict"]["decision"] != "accepted"]
+    whole = len(ended) == report["proposals"] and bool(failed)
+    return whole, f"{len(ended)} of {report['proposals']} proposals with a verdict and its reason"
 
 
 def m5(report: Report, _: list[Any]) -> Answer:
-    return bool(report["not_measured"]), f"{len(report['not_measured'])} things named as not measured"
+    """Each line has a reason, and what this run certainly did not measure is among them."""
+    lines = report["not_measured"]
+    reasoned = [line for line in lines if line["what"].strip() and line["reason"].strip()]
+    named = {line["what"] for line in lines}
+    expected = set() if report["environment"].get("gpus") else {"device_time"}
+    return bool(lines) and len(reasoned) == len(lines) and expected <= named, f"{len(lines)} things not measured, why"
 
 
 def m6(report: Report, _: list[Any]) -> Answer:
-    undo = [row["undo"]["command"] for row in report["accepted"]]
-    return bool(undo) and all(undo), undo[0] if undo else ""
+    undo = [row["undo"] for row in report["accepted"]]
+    whole = bool(undo) and all(each["command"].startswith("infra-agent ") and each["text"] for each in undo)
+    return whole, f"{undo[0]['command']} ({undo[0]['text']})" if undo else "nothing was accepted"
 
 
 def p1(report: Report, events: list[Any]) -> Answer:
@@ -151,10 +235,10 @@ def p1(report: Report, events: list[Any]) -> Answer:
 
 
 def p2(report: Report, events: list[Any]) -> Answer:
-    accepted = [e.data["elapsed_s"] for e in events if e.kind == "accepted"]
-    return bool(report["accepted"]) and accepted[
-        0
-    ] < 300, f"first proved change after {accepted[0]:.0f} s" if accepted else ""
+    accepted = [row["elapsed_s"] for row in of(events, "accepted")]
+    if not accepted or not report["accepted"]:
+        return False, "nothing was accepted"
+    return accepted[0] < FIRST_CHANGE_S, f"first proved change after {accepted[0]:.0f} s"
 
 
 def p3(_report: Report, _events: list[Any]) -> Answer:

@@ -14,6 +14,7 @@ from infra_agent.harness.figure import (
     quantity_name,
     requests_needed,
     target_ratio,
+    why_no_value,
 )
 
 LATENCY = GOAL.model_copy(
@@ -67,6 +68,18 @@ def test_a_limit_without_its_quantity_is_unknown_not_held() -> None:
 
 def test_a_percentile_in_goal_or_limit_raises_the_number_of_requests_to_its_floor() -> None:
     limit = Limit(metric=Metric.TTFT_S, statistic=Statistic.P95, bound="at_most", value=0.5)
-    assert requests_needed(GOAL, 12) == 12
-    assert requests_needed(LATENCY, 12) == 64
-    assert requests_needed(GOAL.model_copy(update={"constraints": Constraints(limits=(limit,))}), 12) == 130
+    assert requests_needed(GOAL, 12, 4) == 12
+    assert requests_needed(LATENCY, 12, 4) == 64
+    assert requests_needed(GOAL.model_copy(update={"constraints": Constraints(limits=(limit,))}), 12, 4) == 130
+
+
+def test_a_closed_loop_has_several_rounds_of_requests() -> None:
+    assert requests_needed(GOAL, 12, 64) == 192
+    assert requests_needed(GOAL, 12, 1) == 12
+
+
+def test_a_figure_of_zero_has_no_ratio_and_the_reason_says_so() -> None:
+    nothing = window(25.0, ttft_p90_s=0.0)
+    assert goal_value(LATENCY, nothing) is None
+    assert "is 0" in why_no_value(LATENCY, nothing)
+    assert "cannot be measured here" in why_no_value(LATENCY, window(25.0))

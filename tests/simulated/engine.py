@@ -9,6 +9,8 @@ it does is set by FAKE_* environment variables of the stack and by the flags und
     --compile                 accepted and ignored
     OMP_NUM_THREADS=1         half speed; 4: dies while loading
     --cb-max-batch-tokens 64  stops after two tokens; 512: a first token that comes FAKE_SLOW_FIRST_S later
+
+Without batching it also starts FAKE_SLOW_START_S later and holds FAKE_BALLAST_MIB of memory more.
 """
 
 from __future__ import annotations
@@ -169,12 +171,17 @@ def main() -> None:
     Handler.gap_s = GAP_S * (2 if threads == 1 else 1)
     if flags.get("--dtype") == "float32":
         Handler.gap_s /= float(os.environ.get("FAKE_FLOAT32", "0.5"))
+    ballast = b""
     if "--continuous-batching" in flags:
         Handler.one_at_a_time = None
+    else:
+        ballast = b"x" * (int(os.environ.get("FAKE_BALLAST_MIB", "0")) * 2**20)
+        time.sleep(float(os.environ.get("FAKE_SLOW_START_S", "0")))
     server = ThreadingHTTPServer(("127.0.0.1", int(flags["--port"])), Handler)
     server.daemon_threads = True
     server.serve_forever()
     live.clear()
+    del ballast
 
 
 if __name__ == "__main__":

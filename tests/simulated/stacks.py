@@ -8,8 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from infra_agent.harness.ports import free_port
 
 ENGINE = Path(__file__).with_name("engine.py")
 COMMAND = [sys.executable, "-m", "infra_agent"]
@@ -24,8 +30,10 @@ def interpreter(folder: Path) -> Path:
     return path
 
 
-def stack_file(folder: Path, space: dict[str, list[Any]], env: dict[str, str] | None = None, **workload: Any) -> Path:
-    """An infra-agent.toml in a folder."""
+def stack_file(
+    folder: Path, space: dict[str, list[Any]] | None, env: dict[str, str] | None = None, **workload: Any
+) -> Path:
+    """An infra-agent.toml in a folder. `space` None: the file has no such table."""
     model = folder / "model"
     model.mkdir(exist_ok=True)
     (model / "config.json").write_text("{}")
@@ -35,7 +43,8 @@ def stack_file(folder: Path, space: dict[str, list[Any]], env: dict[str, str] | 
         f"sources = {json.dumps([sys.prefix, sys.base_prefix, str(ENGINE.parent)])}",
         "[launch]", f'python = "{interpreter(folder)}"',
         "[launch.env]", *(f'{name} = "{value}"' for name, value in (env or {}).items()),
-        "[space]", *(f"{name} = {json.dumps(values)}" for name, values in space.items()),
+        *([] if space is None else ["[space]"]),
+        *(f"{name} = {json.dumps(values)}" for name, values in (space or {}).items()),
         "[workload]", *(f"{name} = {json.dumps(value)}" for name, value in settings.items()),
         "[reference]", 'oracle = "none"', "max_tokens = 8",
         "[limits]", "start_timeout_s = 20",
@@ -43,6 +52,47 @@ def stack_file(folder: Path, space: dict[str, list[Any]], env: dict[str, str] | 
     path = folder / "infra-agent.toml"
     path.write_text("\n".join(lines) + "\n")
     return path
+
+
+def attached_stack_file(folder: Path, url: str, engine: str = "openai") -> Path:
+    """An infra-agent.toml for a server that runs already."""
+    lines = [
+        "[stack]", 'name = "attached"', f'engine = "{engine}"', 'model = "m"', f'url = "{url}"',
+        "[workload]", "requests = 12", "max_tokens = 8", "warmup_requests = 1",
+        "[reference]", 'oracle = "none"', "max_tokens = 8",
+        "[limits]", "start_timeout_s = 10",
+    ]  # fmt: skip
+    path = folder / "infra-agent.toml"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@contextmanager
+def running_server(folder: Path) -> Iterator[str]:
+    """The simulated engine, started by somebody else; yields its URL and takes it down at the end."""
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    command = [str(interpreter(folder)), "-m", "transformers.cli.transformers", "serve", "m", "--port", str(port)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 30
+        while not is_up(url):
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        yield url
+    finally:
+        process.kill()
+        process.wait()
+
+
+def is_up(url: str) -> bool:
+    """Whether the server answers its health check."""
+    try:
+        with urllib.request.urlopen(f"{url}/health", timeout=5) as answer:
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
 
 
 def run(folder: Path, *args: str, timeout_s: float = 240, **env: str) -> subprocess.CompletedProcess[str]:

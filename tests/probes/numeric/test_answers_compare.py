@@ -100,8 +100,21 @@ def test_a_small_gap_is_a_near_tie_with_its_place_and_both_tokens():
     assert (row["position"], row["reference_token"], row["candidate_token"]) == (3, "d", "X")
     assert row["oracle_prefers"] == "candidate"
     assert "not compared with each other" in row["reason"]
-    assert oracle.asked[0].path == tuple(map(ord, "abcXYZWV"))
+    assert oracle.asked[0].path == tuple(map(ord, "abcXYZW"))
     assert oracle.asked[0].other == ord("d")
+
+
+def test_the_last_word_of_an_answer_cut_off_by_its_limit_is_not_weighed():
+    # Its tokens may not be those that were generated: "in" + "dex" re-tokenise to "index".
+    oracle = CharOracle(gap_nat=0.04)
+    against(answer("a", "abcX ef gh"), oracle=oracle)
+    assert oracle.asked[0].path == tuple(map(ord, "abcX ef "))
+
+
+def test_the_whole_text_of_an_answer_that_ended_by_itself_is_weighed():
+    oracle = CharOracle(gap_nat=0.04)
+    against(answer("a", "abcX ef gh", finish="stop"), oracle=oracle)
+    assert oracle.asked[0].path == (*map(ord, "abcX ef gh"), None)
 
 
 @pytest.mark.parametrize(
