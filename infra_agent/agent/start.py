@@ -107,7 +107,8 @@ def require_possible(goal: Goal, stack: Stack, prompts: tuple[Prompt, ...]) -> N
             where="workload.prompts",
             hint='set workload.endpoint = "chat"',
         )
-    if not get_engine(stack.engine).launches and goal.metric in (Metric.STARTUP_S, Metric.MEMORY_BYTES):
+    attached = stack.url is not None or not get_engine(stack.engine).launches
+    if attached and goal.metric in (Metric.STARTUP_S, Metric.MEMORY_BYTES):
         raise ConfigError(f"{goal.metric.value} of a server that is only attached to cannot be seen", where="stack.url")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -145,8 +146,17 @@ def _carry_out(
         command=("infra-agent", *sys.argv[1:]),
         script=script,
     )
-    with begin(request, narrator) as session:
-        return finish(session, brain, narrator, as_json)
+    try:
+        with begin(request, narrator) as session:
+            return finish(session, brain, narrator, as_json)
+    finally:
+        _remove_if_empty(request.run_dir)
+
+
+def _remove_if_empty(run_dir: Path) -> None:
+    """A run refused before its first event leaves no directory behind; one with a ledger is never touched."""
+    with suppress(OSError):
+        run_dir.rmdir()
 
 
 def finish(session: Session, brain: Brain, narrator: TerminalNarrator, as_json: bool) -> int:

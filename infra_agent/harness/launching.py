@@ -41,7 +41,7 @@ def launched(
     """
     session.budget.require(expected_start_s(session), "another launch")
     launch_id = f"L{len(session.state.launches) + 1}"
-    if not session.engine.launches:
+    if session.attached:
         with _attached(session, candidate, launch_id, arm, purpose, lane) as launch:
             yield launch
         return
@@ -124,11 +124,7 @@ def _attached(session: Session, candidate: str, launch_id: str, arm: str, purpos
     """A server that somebody else runs: recorded the same way, never started or stopped."""
     _record_start(session, launch_id, candidate, arm, purpose, lane, None)
     tell, clock = session.narrator.status, session.clock
-    with (
-        _recorded(session, launch_id) as end,
-        attach(session.stack, session.engine, on_event=tell, clock=clock) as server,
-    ):
-        end.ready_s = server.ready_s
+    with _recorded(session, launch_id), attach(session.stack, session.engine, on_event=tell, clock=clock) as server:
         yield Launch(launch_id, server)
 
 

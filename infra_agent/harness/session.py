@@ -44,6 +44,11 @@ class Session:
         return self.ledger.state()
 
     @property
+    def attached(self) -> bool:
+        """Whether the server is somebody else's: measured at its URL, never started or stopped."""
+        return self.stack.url is not None or not self.engine.launches
+
+    @property
     def parameters(self) -> tuple[Parameter, ...]:
         """The engine's parameter table."""
         return tuple(self.engine.parameters())

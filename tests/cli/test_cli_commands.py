@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from simulated.stacks import GOAL, run, stack_file
+from simulated.stacks import GOAL, kill_when, run, stack_file
 
 GOOD = {
     "run": ["run", "--stack", "infra-agent.toml", "--goal", GOAL, "--dry-run"],
@@ -38,6 +38,10 @@ BAD = {
     "unknown engine": (["init", "--engine", "turbo", "--path", "x.toml"], 2),
     "file exists": (["init", "--engine", "transformers", "--path", "infra-agent.toml"], 2),
     "unknown probe": (["probe", "run", "magic", "--url", "http://127.0.0.1:9", "--model", "m"], 2),
+    "address without a scheme": (["probe", "run", "load", "--url", "localhost:8000", "--model", "m"], 2),
+    "impossible port": (["probe", "run", "load", "--url", "http://127.0.0.1:99999", "--model", "m"], 2),
+    "seed too large": (["run", "--stack", "infra-agent.toml", "--goal", GOAL, "--seed", str(2**53)], 2),
+    "directory as a script": (["run", "--stack", "demo", "--goal", GOAL, "--brain", "script", "--script", "."], 2),
     "server that is not there": (["probe", "run", "load", "--url", "http://127.0.0.1:9", "--model", "m"], 1),
 }
 
@@ -94,6 +98,35 @@ def test_a_vague_goal_is_refused_within_two_seconds_and_says_what_is_missing(fol
     assert best < 2.0
     assert "metric missing" in done.stderr
     assert "target missing" in done.stderr
+
+
+def test_an_unknown_brain_is_found_before_the_demo_is_prepared(folder: Path, tmp_path: Path) -> None:
+    args = ["run", "--stack", "demo", "--goal", GOAL, "--brain", "oracle"]
+    done = run(folder, *args, XDG_CACHE_HOME=str(tmp_path / "cache"))
+    assert done.returncode == 2
+    assert "no brain 'oracle'" in done.stderr
+    assert "Set-up" not in done.stderr
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_run_refused_before_its_first_event_leaves_no_directory(tmp_path: Path) -> None:
+    (tmp_path / "prompts.jsonl").write_text("not json\n")
+    stack_file(tmp_path, {"continuous_batching": [True]}, prompts="prompts.jsonl")
+    done = run(tmp_path, "run", "--stack", "infra-agent.toml", "--goal", GOAL)
+    assert done.returncode == 2
+    assert "prompts.jsonl:1" in done.stderr
+    assert not list(tmp_path.glob("runs/*"))
+
+
+def test_a_resume_behind_other_walls_is_refused_and_the_ledger_stays_as_it_was(tmp_path: Path) -> None:
+    stack = stack_file(tmp_path, {"continuous_batching": [True]})
+    kill_when(tmp_path, ["run", "--stack", str(stack), "--goal", GOAL, "--seed", "3"], "launch", 1)
+    ledger = next(tmp_path.glob("runs/*/events.jsonl"))
+    before = ledger.read_bytes()
+    done = run(tmp_path, "runs", "resume", "last", "--no-sandbox")
+    assert done.returncode == 2
+    assert "'bubblewrap'" in done.stderr
+    assert ledger.read_bytes() == before
 
 
 def test_the_dry_run_prints_the_goal_with_every_field_of_the_contract(folder: Path) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from simulated.stacks import run, stack_file
+from simulated.stacks import attached_stack_file, run, stack_file
 
 
 def test_doctor_names_every_check_and_each_finding_has_a_fix(tmp_path: Path) -> None:
@@ -35,3 +35,23 @@ def test_doctor_measures_the_noise_and_the_smallest_gain_that_can_be_shown(tmp_p
     assert document["launches"] == 6
     assert 1.0 < document["mde_ratio"] < 3.0
     assert not list(tmp_path.glob("runs/*"))
+
+
+def test_an_interpreter_without_the_engine_is_a_finding_of_the_stack_and_the_worst_code_is_the_exit_code(
+    tmp_path: Path,
+) -> None:
+    path = stack_file(tmp_path, {"continuous_batching": [True]})
+    broken = tmp_path / "python"
+    broken.write_text("#!/bin/sh\nexit 1\n")
+    done = run(tmp_path, "doctor", "--stack", str(path), "--json")
+    engine = next(check for check in json.loads(done.stdout)["checks"] if check["name"] == "engine")
+    assert not engine["ok"]
+    assert "unknown" in engine["found"]
+    assert "launch.python" in engine["fix"]
+    assert done.returncode == 6
+
+
+def test_a_server_that_is_attached_to_needs_no_version(tmp_path: Path) -> None:
+    attached_stack_file(tmp_path, "http://127.0.0.1:9")
+    document = json.loads(run(tmp_path, "doctor", "--json").stdout)
+    assert next(check for check in document["checks"] if check["name"] == "engine")["ok"]

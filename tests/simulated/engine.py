@@ -145,6 +145,12 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
 
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+    # As long as that of real servers: with the standard library's 5, simultaneous connections are reset.
+    request_queue_size = 256
+
+
 def parse(argv: list[str]) -> tuple[str, dict[str, str]]:
     """Model and flags of `-m transformers.cli.transformers serve MODEL --flag [value] ...`."""
     rest = argv[argv.index("serve") + 1 :]
@@ -177,8 +183,7 @@ def main() -> None:
     else:
         ballast = b"x" * (int(os.environ.get("FAKE_BALLAST_MIB", "0")) * 2**20)
         time.sleep(float(os.environ.get("FAKE_SLOW_START_S", "0")))
-    server = ThreadingHTTPServer(("127.0.0.1", int(flags["--port"])), Handler)
-    server.daemon_threads = True
+    server = Server(("127.0.0.1", int(flags["--port"])), Handler)
     server.serve_forever()
     live.clear()
     del ballast

@@ -1,0 +1,57 @@
+"""The main path on the real engine: tuned, killed in the middle, resumed, verified; with a small workload."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+from simulated.stacks import events_of, kill_when, report_of, run
+
+from infra_agent.stack.files import dump_stack
+from infra_agent.stack.model import Stack
+
+GOAL = "at 4 concurrent requests, double the output tokens per second without changing the answers within 15 minutes"
+
+
+def small(stack: Stack) -> Stack:
+    """The demo stack with short answers, the lever that helps, and a flag that this machine accepts and ignores."""
+    return stack.model_copy(
+        update={
+            "space": {"cb_use_cuda_graph": (True,), "continuous_batching": (True,)},
+            "workload": stack.workload.model_copy(update={"max_tokens": 8}),
+            "reference": stack.reference.model_copy(update={"max_tokens": 8}),
+        }
+    )
+
+
+@pytest.mark.engine
+@pytest.mark.timeout(580)
+def test_the_real_engine_is_tuned_through_a_kill_and_an_ignored_flag_never_reaches_the_load_rung(
+    demo_stack: Stack, tmp_path: Path
+) -> None:
+    (tmp_path / "infra-agent.toml").write_text(dump_stack(small(demo_stack)))
+    args = ["run", "--goal", GOAL, "--seed", "11"]
+    assert kill_when(tmp_path, args, "block", 1, signal.SIGKILL) == -signal.SIGKILL
+    resumed = run(tmp_path, "runs", "resume", "last", timeout_s=500)
+    report = report_of(tmp_path)
+
+    accepted = {row["title"]: row for row in report["accepted"]}
+    assert resumed.returncode == 0, resumed.stderr
+    assert accepted["continuous batching"]["estimate"]["low"] > 1
+    assert accepted["continuous batching"]["accepted_after_s"] < 300
+    assert report["final"]["estimate"]["low"] > 1.5
+    assert report["answers"]["verdict"] == "pass"
+    assert report["honesty_row"] is not None
+    assert report["run"]["sessions"] == 2
+
+    ignored = next(row for row in report["verdicts"] if "graphs" in row["title"])
+    assert (ignored["decision"], ignored["cause"]) == ("invalid", "not_engaged")
+    observed = [event["data"] for event in events_of(tmp_path) if event["kind"] == "observation"]
+    probes = {row["observation"]["probe"] for row in observed if row["candidate"] == ignored["candidate"]}
+    assert "load" not in probes
+
+    verified = run(tmp_path, "runs", "verify", "last", "--json")
+    assert verified.returncode == 0
+    assert json.loads(verified.stdout)["ok"]
