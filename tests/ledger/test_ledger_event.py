@@ -75,7 +75,7 @@ def test_a_change_of_any_single_byte_is_refused():
         {1: "a"},
         b"bytes",
         {1, 2},
-        object(),
+        pytest.param(object(), id="an object"),
     ],
     ids=str,
 )
