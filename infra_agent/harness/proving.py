@@ -26,6 +26,7 @@ MAX_CANDIDATE_FAULTS = 2
 """A candidate that fails in two of its launches is not judged by the launches that survive."""
 CANDIDATE_FAULT = "candidate"
 MDE_BLOCKS = 12
+FUTILE_AT_FIRST = 0.97
 
 
 def measure_blocks(session: Session, candidate: str, base: str, stage: Stage, lane: k.Lane, count: int) -> list[float]:
@@ -57,9 +58,17 @@ def look_at(session: Session, candidate: str, base: str, stage: Stage, lane: k.L
         look = decide(logs, count, max_blocks=planned[-1])
         if count not in taken:
             _record_look(session, candidate, stage, look)
-        if look.decision is not None or count == planned[-1]:
+        if look.decision is not None or count == planned[-1] or (stage != "final" and is_futile(look)):
             return look
     raise ValueError(f"max_blocks is below the first look, {LOOKS[0]}")
+
+
+def is_futile(look: Look) -> bool:
+    """Whether more blocks are not worth it: no gain in sight. Stopping accepts nothing, so no error rate grows.
+
+    The first look is coarse, so it stops only what lies clearly below the base.
+    """
+    return look.decision is None and look.estimate.ratio <= (FUTILE_AT_FIRST if look.blocks == LOOKS[0] else 1.0)
 
 
 def valid_blocks(session: Session, candidate: str, stage: Stage) -> list[k.BlockMeasured]:

@@ -43,8 +43,9 @@ def _end(session: Session, candidate_id: str, stage: Stage, look: Look) -> End:
     evidence = tuple(o for block in blocks for o in (block.base_observation, block.candidate_observation) if o)
     estimate = k.EstimateData.model_validate(estimate_data_fields(look.estimate))
     bad = [b for b in session.state.candidates[candidate_id].blocks if b.stage == stage and not b.valid]
+    futile = "; stopped early: no gain in sight" if look.decision is None else ""
     again = f"; {len(bad)} blocks were not valid and measured again, e.g. {bad[-1].reason}" if bad else ""
-    return End(decision, cause(look) or "unclear", "load", look.reason + again, evidence, estimate)
+    return End(decision, cause(look) or "unclear", "load", look.reason + futile + again, evidence, estimate)
 
 
 def _failed_blocks(session: Session, candidate_id: str, stage: Stage, error: StackError) -> End:

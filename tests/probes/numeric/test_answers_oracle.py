@@ -161,19 +161,31 @@ def test_rounding_alone_is_told_from_a_change(
     assert Status.CHANGED in {result.status for result in strict}
 
 
+@pytest.mark.parametrize("limit_nat", [0.1, 0.25], ids=["stated", "as wide as bfloat16 moves it"])
 def test_every_mutant_is_refused(
     oracle: OracleProcess,
     bfloat16_and_float32: tuple[tuple[Answer, ...], tuple[Answer, ...]],
     capsys: pytest.CaptureFixture[str],
+    limit_nat: float,
 ):
     reference = bfloat16_and_float32[0]
     names = [mutant.name for mutant in mutants(reference)]
-    rate = kill_rate(reference, oracle)
+    rate = kill_rate(reference, oracle, limit_nat)
     with capsys.disabled():
         sys.stdout.write(f"\nkill rate of the answer check: {rate.killed} of {rate.total}\n")
     assert rate.survivors == ()
     assert rate.total == len(names) >= 20
     assert rate.sufficient
+
+
+def test_the_rounding_of_a_type_is_measured_along_the_answers(
+    oracle: OracleProcess, bfloat16_and_float32: tuple[tuple[Answer, ...], tuple[Answer, ...]]
+):
+    reference = bfloat16_and_float32[0]
+    half, full = oracle.rounding(reference, "bfloat16"), oracle.rounding(reference, "float32")
+    assert half.positions == full.positions > 10
+    assert 0 < half.median_nat < half.p99_nat <= half.max_nat < 2
+    assert full.max_nat < 1e-3
 
 
 def test_a_refused_request_leaves_the_oracle_usable(oracle: OracleProcess):
