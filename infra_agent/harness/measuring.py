@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import Literal, NamedTuple
 
@@ -17,7 +17,7 @@ from infra_agent.ledger import kinds as k
 from probes.base import Against, Cost, Json, Observation, Quantity, Rung, Verdict, Where
 from probes.events import overlap
 from probes.load import probe as load_probe
-from probes.load.types import Arrivals, Closed, LoadRequest, Poisson, Slo
+from probes.load.types import Arrivals, Closed, LoadRequest, Poisson, RequestRecord, Slo
 from probes.numeric.collect import collect
 from probes.numeric.types import Answer
 
@@ -70,7 +70,13 @@ def measure_load(
     against = Against() if candidate == STOCK else Against(kind="baseline", name=STOCK)
     left_s = session.budget.remaining_s()
     try:
-        observation, result = load_probe.run(request, where=where, against=against, deadline_s=left_s)
+        observation, result = load_probe.run(
+            request,
+            where=where,
+            against=against,
+            deadline_s=left_s,
+            on_record=_running_figure(session, candidate, request),
+        )
     except TimeoutError as error:
         raise BudgetSpent(f"the budget ended in the middle of a window of {request.requests} requests") from error
     require_alive(launch)
@@ -81,6 +87,20 @@ def measure_load(
         seen = overlap.observe(result.records)
         record(session, seen, candidate=candidate, lane=lane, purpose=purpose, launch=launch.id)
     return Measured(observation_id, observation, goal_value(session.goal, observation))
+
+
+def _running_figure(session: Session, candidate: str, request: LoadRequest) -> Callable[[RequestRecord], None]:
+    """Tells the user how the window goes while it runs: an unchecked figure, said to be one, never stored."""
+    records: list[RequestRecord] = []
+
+    def tell(record: RequestRecord) -> None:
+        records.append(record)
+        tokens = sum(r.output_tokens or 0 for r in records)
+        rate = tokens / max(r.end_s for r in records)
+        done = f"{len(records)} of {request.requests} requests"
+        session.narrator.status(f"{candidate}: {done}, {rate:.1f} output tokens/s so far (window not checked yet)")
+
+    return tell
 
 
 def load_request(session: Session, server: Server, seed: int) -> LoadRequest:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import httpx
@@ -21,6 +21,7 @@ from probes.load.schedule import poisson_times_s
 from probes.load.sse import SseParser
 from probes.load.types import Closed, LoadRequest, LoopLag, RequestRecord, Window
 
+OnRecord = Callable[[RequestRecord], None]
 # Below the 5 s after which common servers close an idle connection: a request must not meet that close half-way.
 KEEPALIVE_S = 4.0
 OPEN_AT_MOST = 256
@@ -29,8 +30,8 @@ OPEN_TIMEOUT_S = 2.0
 GRACE_S = 1.0
 
 
-async def measure(request: LoadRequest, *, allowed_failures: int = 0) -> Window:
-    """Warm up, then run the measured window.
+async def measure(request: LoadRequest, *, allowed_failures: int = 0, on_record: OnRecord | None = None) -> Window:
+    """Warm up, then run the measured window. `on_record` hears of each measured request as it ends.
 
     A failed warm-up ends the window before it begins. After more than `allowed_failures` failures nothing new is
     sent. Cancellation closes every connection and propagates.
@@ -45,7 +46,7 @@ async def measure(request: LoadRequest, *, allowed_failures: int = 0) -> Window:
             return Window(records=(), warmup=warmup, lag=silent, wall_s=time.perf_counter() - began_s)
         await _open_connections(client, request)
         heart = Heartbeat()
-        run = _Run(client, request, measured_bodies(request), allowed_failures)
+        run = _Run(client, request, measured_bodies(request), allowed_failures, on_record)
         beating = asyncio.create_task(heart.beat())
         try:
             records = await run.by(request)
@@ -86,13 +87,19 @@ class _Run:
     """One batch of requests against one clock."""
 
     def __init__(
-        self, client: httpx.AsyncClient, request: LoadRequest, bodies: Sequence[bytes], allowed_failures: int
+        self,
+        client: httpx.AsyncClient,
+        request: LoadRequest,
+        bodies: Sequence[bytes],
+        allowed_failures: int,
+        on_record: OnRecord | None = None,
     ) -> None:
         self._client = client
         self._request = request
         self._url = endpoint_url(request)
         self._bodies = bodies
         self._allowed = allowed_failures
+        self._on_record = on_record
         self._progress = _Progress()
         self._zero_s = time.perf_counter()
 
@@ -151,6 +158,8 @@ class _Run:
             answer.fail(f"connection failed after {answer.chunks} chunks: {reason}")
         record = answer.record(self._now_s(), streamed=self._request.stream)
         self._progress.failures += not record.ok
+        if self._on_record is not None:
+            self._on_record(record)
         return record
 
     async def _exchange(self, number: int, answer: AnswerBuilder, deadline: asyncio.Timeout) -> None:

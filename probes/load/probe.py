@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from probes.base import Against, Check, Cost, Json, Observation, Quantity, Rung, Verdict, Where
 from probes.events import overlap
 from probes.load.body import effective_body, endpoint_url
-from probes.load.client import measure
+from probes.load.client import OnRecord, measure
 from probes.load.metrics import LoadMetrics, compute
 from probes.load.prompts import digest
 from probes.load.summary import Estimate, Summary
@@ -39,18 +39,20 @@ def run(
     against: Against | None = None,
     limits: Limits | None = None,
     deadline_s: float | None = None,
+    on_record: OnRecord | None = None,
 ) -> tuple[Observation, LoadResult]:
     """Measure one window and judge its validity.
 
     Blocks until the window has ended; must not be called from a running event loop. KeyboardInterrupt closes all
     connections and propagates. Nothing that a server does raises: it is a failed check with its reason. Warm-up and
     window together may take `deadline_s`; past it all connections are closed and TimeoutError is raised.
+    `on_record` hears of each measured request as it ends.
     """
     limits = limits or Limits()
 
     async def bounded() -> Window:
         async with asyncio.timeout(deadline_s):
-            return await measure(request, allowed_failures=limits.allowed_failures)
+            return await measure(request, allowed_failures=limits.allowed_failures, on_record=on_record)
 
     window = asyncio.run(bounded())
     metrics = compute(window.records, request)
