@@ -36,8 +36,9 @@ def test_the_shipped_pages_load_in_rank_order_and_end_with_the_sweep() -> None:
 def test_every_lever_family_of_a_known_engine_is_reached_by_some_page() -> None:
     reached = {lever.family for page in load_playbooks() for lever in page.levers}
     families = {parameter.family for name in ENGINES.names() for parameter in get_engine(name).parameters()}
-    assert "*" in reached
-    assert {"batching", "threads", "dtype", "attention", "compile"} <= families & reached
+    later = {"*", "admission"}  # caps on running requests exist in engines that are not described yet
+    assert reached - later <= families
+    assert {"batching", "threads", "dtype", "attention", "compile", "graphs", "limits"} <= reached
 
 
 @pytest.mark.parametrize(
