@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 GOAL ?= at 4 concurrent requests, double the output tokens per second without changing the answers
 
-.PHONY: help demo test test-kill check lint types contracts deps style format features judge-calibration clean
+.PHONY: help demo test test-kill test-engine check lint types contracts deps style format features judge-calibration clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -24,10 +24,13 @@ demo: $(VENV)/core ## Tune a real inference server on this machine (about 10 min
 
 test: $(VENV)/dev ## Run the tests, the real engine among them (installs the demo stack once)
 	$(BIN)/python -m pytest -m 'not engine and not slow' -n 2
-	$(BIN)/python -m pytest -m engine
+	$(BIN)/python -m pytest -m 'engine and not slow'
 
 test-kill: $(VENV)/dev ## Kill a run at every kind of event and resume it
 	$(BIN)/python -m pytest -m slow -n 2 tests/simulated
+
+test-engine: $(VENV)/dev ## The whole main job on the real engine, killed in the middle of a proof
+	$(BIN)/python -m pytest -m 'engine and slow'
 
 check: lint types contracts deps style ## Lint, types, import contracts, dependencies, size budgets
 

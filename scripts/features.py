@@ -39,16 +39,23 @@ def main() -> int:
     document = tomllib.loads(ROWS.read_text(encoding="utf-8"))
     wanted = set(sys.argv[1:])
     cache: dict[str, tuple[bool, str]] = {}
-    results = [grade(row, cache) for row in document["row"] if not wanted or row["id"] in wanted]
-    table = markdown(document["groups"], results)
-    if not wanted:
-        (ROOT / "docs" / "features.md").write_text(table, encoding="utf-8")
-        rows = [result._asdict() for result in results]
-        (ROOT / "docs" / "features.json").write_text(
-            json.dumps(rows, ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
-        )
+    rows = [row for row in document["row"] if not wanted or row["id"] in wanted]
+    results = [Result(row["id"], row["title"], "?", "", "", "") for row in rows]
+    for index, row in enumerate(rows):
+        results[index] = grade(row, cache)
+        table = markdown(document["groups"], results)
+        if not wanted:
+            keep(table, results)
     print(table)
     return 0
+
+
+def keep(table: str, results: list[Result]) -> None:
+    """Write what is graded so far: a scoreboard that was broken off shows `?` for the rest."""
+    (ROOT / "docs" / "features.md").write_text(table, encoding="utf-8")
+    rows = [result._asdict() for result in results]
+    document = json.dumps(rows, ensure_ascii=False, indent=1) + "\n"
+    (ROOT / "docs" / "features.json").write_text(document, encoding="utf-8")
 
 
 def grade(row: dict[str, Any], cache: dict[str, tuple[bool, str]]) -> Result:
