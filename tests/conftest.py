@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 
@@ -11,6 +12,11 @@ import pytest
 
 from infra_agent.stack.demo import prepare_demo
 from infra_agent.stack.model import Stack
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C reach the programs under test even where the suite itself was started with SIGINT ignored (`&`)."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -169,6 +169,10 @@ def _metric_of(draft: Draft, statement: Statement) -> Metric | None:
     if not name:
         draft.problems.append("metric missing: say what to improve (output tokens per second, TTFT, memory, …)")
         return None
+    if name not in set(Metric):
+        rate = target.text if target is not None else name
+        draft.problems.append(f"metric missing: '{rate}' does not say of what (output tokens, requests, …)")
+        return None
     _metric_notes(draft, atom)
     return Metric(name)
 

@@ -112,6 +112,12 @@ def test_spaces_case_and_final_punctuation_change_nothing(goal: Goal, end: str, 
     assert parse_goal(other).model_copy(update={"text": text}) == parse_goal(text)
 
 
+@pytest.mark.parametrize("text", ["17 per second", "reach 17 per second", "double 17 /s", "17 17 per s"])
+def test_a_rate_of_nothing_named_is_refused_for_its_metric(text: str) -> None:
+    with pytest.raises(GoalError, match="does not say of what"):
+        parse_goal(text)
+
+
 @settings(max_examples=60, deadline=None)
 @given(goals(), st.sampled_from(["zebra", "not", "unless", "or", "17", "gpu", "🚀", "quality"]), st.data())
 def test_a_word_with_meaning_is_never_skipped(goal: Goal, word: str, data: st.DataObject) -> None:
