@@ -21,7 +21,8 @@ from typing import Any
 
 import psutil
 
-from infra_agent.harness.sandbox import Walls, gpu_nodes, outer_env, wrap
+from infra_agent.harness.mounts import gpu_nodes
+from infra_agent.harness.sandbox import Walls, outer_env, wrap
 from infra_agent.harness.text import clean_lines
 
 _START_TIMEOUT_S = 30.0
