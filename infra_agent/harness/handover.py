@@ -3,8 +3,8 @@
 The socket is bound here and only its open descriptor goes into the sandbox, so nothing inside can put another socket
 in its place. `probes.net.connector` serves it there, `probes.net.via` asks it from here.
 
-Covered: paths short enough for a socket address, removal of the directory.
-Not covered: a harness killed by SIGKILL leaves the directory with a dead socket behind.
+Covered: paths short enough for a socket address; removal of the directory, by the keeper where the harness was killed.
+Not covered: a harness killed between making the directory and starting the keeper.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ children, so they stay findable. Exit code: the engine's, or 128 + signal.
 Words before the command hand over inherited descriptors, all numbered above 3: `--stdin=FD` becomes the command's
 standard input (default: /dev/null), `--answer=FD` its descriptor 3, `--hand=FD` keeps its number, and to `--report=FD`
 the keeper writes one line of JSON at the end: the CPU time of all processes that were below it, the largest resident
-set among them, and what was exceeded if that ended them. `--limits=JSON` are those of `watch.py`.
+set among them, and what was exceeded if that ended them. `--limits=JSON` are those of `watch.py`; `--tidy=PATH` names a
+socket that is to go, with its directory, at the end.
 
 Covered: children that fork, daemonise or start their own session, on Linux.
 Not covered: a keeper that is itself killed with SIGKILL; other systems, where only the process group is killed.
@@ -34,7 +35,7 @@ _KEYCTL_JOIN_SESSION_KEYRING = 1
 _KILL_TIMEOUT_S = 5.0
 _LOOK_S = 0.1
 _OPTIONS = ("--stdin=", "--answer=", "--report=", "--hand=")
-_LIMITS = "--limits="
+_LIMITS, _TIDY = "--limits=", "--tidy="
 _WATCH = "watch.py"
 _ANSWER_FD = 3
 
@@ -58,7 +59,7 @@ def descendants(root: int) -> list[int]:
 
 def main(argv: list[str]) -> int:
     """Run a command, wait for its end or for the end of the life-line, and leave nothing behind."""
-    given, limits, argv = _split(argv)
+    given, texts, argv = _split(argv)
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         _leave_keyring()
@@ -67,7 +68,7 @@ def main(argv: list[str]) -> int:
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: None)
-    watch = _watch_for(limits)
+    watch = _watch_for(json.loads(texts[_LIMITS])) if _LIMITS in texts else None
     if watch is not None:
         watch.prepare()
     try:
@@ -87,27 +88,36 @@ def main(argv: list[str]) -> int:
     if watch is not None:
         facts = {"exceeded": exceeded or watch.ended(), "held": watch.held()}
     _report(given, facts)
+    _tidy(texts.get(_TIDY))
     return _exit_code(status if status is not None else killed)
 
 
-def _split(argv: list[str]) -> tuple[dict[str, int], dict[str, Any], list[str]]:
-    """Descriptors handed over, by option; the limits; and the command behind them."""
+def _split(argv: list[str]) -> tuple[dict[str, int], dict[str, str], list[str]]:
+    """Descriptors handed over and texts, by option; and the command behind them."""
     given: dict[str, int] = {}
-    limits: dict[str, Any] = {}
-    while argv and argv[0].startswith((*_OPTIONS, _LIMITS)):
+    texts: dict[str, str] = {}
+    while argv and argv[0].startswith((*_OPTIONS, _LIMITS, _TIDY)):
         name, _, value = argv[0].partition("=")
-        if argv[0].startswith(_LIMITS):
-            limits = json.loads(value)
-        else:
+        if argv[0].startswith(_OPTIONS):
             given[name] = int(value)
+        else:
+            texts[f"{name}="] = value
         argv = argv[1:]
-    return given, limits, argv
+    return given, texts, argv
 
 
 def _watch_for(limits: dict[str, Any]) -> Any:
-    """The watch over these limits; None without any."""
+    """The watch over these limits."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), _WATCH)  # noqa: PTH100, PTH118, PTH120
-    return runpy.run_path(path)["Watch"](limits) if limits else None
+    return runpy.run_path(path)["Watch"](limits)
+
+
+def _tidy(path: str | None) -> None:
+    """Take away a socket with its directory: a harness that was killed cannot."""
+    if path is not None:
+        with contextlib.suppress(OSError):
+            os.unlink(path)  # noqa: PTH108
+            os.rmdir(os.path.dirname(path))  # noqa: PTH106, PTH120
 
 
 def _leave_keyring() -> None:

@@ -48,6 +48,10 @@ class Limits:
         """Most tasks as an rlimit of the sandbox, where the kernel counts them for it."""
         return self.tasks if counted_inside() else None
 
+    def at(self, place: Place | None) -> Limits:
+        """The same limits, held by control groups made there."""
+        return replace(self, place=place)
+
     def keeper_options(self, writable: Sequence[Path], sandboxed: bool) -> list[str]:
         """The keeper's words for these limits; none without limits."""
         named = {
@@ -69,9 +73,9 @@ class Limits:
     def sentence(self, held: Mapping[str, str]) -> str:
         """What is held and how, for people. `held`: what the keeper said of a launch (`held_in`)."""
         parts = [
-            ("memory", self.memory_bytes and words(self.memory_bytes)),
-            ("tasks", self.tasks and f"{self.tasks} processes"),
-            ("disk", self.disk_bytes and f"{words(self.disk_bytes)} of disk"),
+            ("memory", self.memory_bytes and f"memory {words(self.memory_bytes)}"),
+            ("tasks", self.tasks and f"processes {self.tasks}"),
+            ("disk", self.disk_bytes and f"disk {words(self.disk_bytes)}"),
         ]
         return ", ".join(f"{text} ({held.get(kind, 'not held')})" for kind, text in parts if text)
 
@@ -142,11 +146,6 @@ def held_in(report: bytes) -> Mapping[str, str]:
     """How the keeper held each limit, by its kind."""
     found = _document(report).get("held")
     return {str(kind): str(how) for kind, how in found.items()} if isinstance(found, dict) else {}
-
-
-def without_place(limits: Limits) -> Limits:
-    """The same limits, held without a control group."""
-    return replace(limits, place=None)
 
 
 def _document(report: bytes) -> dict[str, object]:

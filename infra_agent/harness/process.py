@@ -25,7 +25,7 @@ import psutil
 
 from infra_agent.harness import tree
 from infra_agent.harness.handover import HandOver
-from infra_agent.harness.limits import NO_LIMITS, Exceeded, Limits, exceeded_in
+from infra_agent.harness.limits import NO_LIMITS, Exceeded, Limits, exceeded_in, held_in
 from infra_agent.harness.logfile import BoundedLog
 from infra_agent.harness.sandbox import Walls, outer_env, wrap
 from infra_agent.harness.text import clean_lines
@@ -73,27 +73,30 @@ class ManagedProcess:
         secrets: Collection[str] = (),
         hand_over: HandOver | None = None,
         limits: Limits = NO_LIMITS,
+        outer: Mapping[str, str] | None = None,
     ) -> ManagedProcess:
         """Start a command with exactly this environment. A command that cannot be executed dies with code 127 or 1.
 
         `hand_over`: how to reach it behind walls, where it has a network of its own; its listener is closed here.
+        `outer`: the environment of the sandbox's own processes.
         """
-        inner, outer, handed = list(argv), env, []
+        inner, surrounding, handed = list(argv), env, []
+        options = limits.keeper_options(writable, walls.mode == "bubblewrap")
         if walls.mode == "bubblewrap":
             handed = [] if hand_over is None else [hand_over.listener.fileno()]
+            options += [] if hand_over is None else [f"--hand={handed[0]}", f"--tidy={hand_over.path}"]
             inner = wrap(
                 argv, walls, writable=writable, env=env, cwd=cwd, readable=readable,
                 network="none" if hand_over is None else "loopback", hand_over=handed[0] if handed else None,
                 tasks=limits.tasks_inside,
             )  # fmt: skip
-            outer = outer_env()
-        options = [f"--hand={fd}" for fd in handed] + limits.keeper_options(writable, walls.mode == "bubblewrap")
+            surrounding = outer_env() if outer is None else outer
         log = BoundedLog(log_path)
         report_read, report_write = os.pipe()
         try:
             popen = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(_KEEPER), f"--report={report_write}", *options, *inner],
-                env=dict(outer),
+                env=dict(surrounding),
                 cwd=cwd,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -139,6 +142,11 @@ class ManagedProcess:
     def exceeded(self) -> Exceeded | None:
         """The limit that ended it; None while it runs and when something else did."""
         return None if self.alive() else exceeded_in(self._last_words())
+
+    @property
+    def held(self) -> Mapping[str, str]:
+        """How each of its limits was held, by kind; known once it is gone."""
+        return {} if self.alive() else held_in(self._last_words())
 
     def alive(self) -> bool:
         """Whether the engine still runs."""

