@@ -1,4 +1,4 @@
-"""The checks of `infra-agent doctor`: what a run needs, found or not, and how to mend it."""
+"""The checks of `infra-agent doctor`: what a run needs, found or not, and how to mend it; and every wall, tried."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra_agent.errors import ExitCode, InfraAgentError, StackError
+from infra_agent.errors import ExitCode, InfraAgentError, SandboxUnavailable, StackError
 from infra_agent.harness.machine import busy_neighbours, describe_machine
-from infra_agent.harness.sandbox import hold_walls
+from infra_agent.harness.sandbox import Inspection, inspect_walls
+from infra_agent.harness.selftest import WallCheck
 from infra_agent.harness.versions import engine_version
 from infra_agent.library.playbooks import load_playbooks
 from infra_agent.stack.demo import demo_paths
@@ -39,17 +40,37 @@ class Finding:
         return [first] if self.ok or not self.fix else [first, f"{'':16}fix: {self.fix}"]
 
 
-def check_machine(stack_ref: str | None, cwd: Path, no_sandbox: bool) -> list[Finding]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkup:
+    """All findings, and what was tried at each wall."""
+
+    findings: tuple[Finding, ...]
+    walls: tuple[WallCheck, ...]
+
+    def lines(self) -> list[str]:
+        """Everything for people; a wall that did not hold says what got through."""
+        shown = [line for finding in self.findings for line in finding.lines()]
+        width = max((len(wall.name) for wall in self.walls), default=0)
+        for wall in self.walls:
+            seen = f": {wall.seen}" if wall.seen else ""
+            shown.append(f"{'ok ' if wall.held else 'NO '} {'wall':<12}{wall.name:<{width}}  {wall.tried}{seen}")
+        held = sum(wall.held for wall in self.walls)
+        return [*shown, f"{held} of {len(self.walls)} walls held"]
+
+
+def check_machine(stack_ref: str | None, cwd: Path, no_sandbox: bool) -> Checkup:
     """All checks; none of them starts an engine or changes anything."""
-    return [
+    inspection = inspect_walls(no_sandbox)
+    findings = (
         _machine(),
-        _checked("sandbox", lambda: _walls(no_sandbox)),
+        _checked("sandbox", lambda: _sandbox(inspection)),
         _checked("stack", lambda: _stack(stack_ref, cwd)),
-        _checked("engine", lambda: _engine(stack_ref, cwd)),
+        _checked("engine", lambda: _engine(stack_ref, cwd, inspection)),
         _checked("playbooks", lambda: f"{len(load_playbooks())} loaded"),
         _disk(cwd),
         _neighbours(),
-    ]
+    )
+    return Checkup(findings=findings, walls=inspection.checks)
 
 
 def _checked(name: str, check: Callable[[], str]) -> Finding:
@@ -66,9 +87,11 @@ def _machine() -> Finding:
     return Finding(name="machine", ok=True, found=shown)
 
 
-def _walls(no_sandbox: bool) -> str:
-    walls = hold_walls(no_sandbox)
-    return f"{walls.mode}: {walls.detail}; {walls.network}"
+def _sandbox(inspection: Inspection) -> str:
+    if inspection.problem is not None:
+        raise inspection.problem
+    walls = inspection.walls
+    return "; ".join(filter(None, [f"{walls.mode}: {walls.detail}", f"network {walls.network}", walls.limits]))
 
 
 def _stack(stack_ref: str | None, cwd: Path) -> str:
@@ -84,12 +107,16 @@ def _demo_ready() -> bool:
     return env_ready(paths) and weights_ready(paths.weights)
 
 
-def _engine(stack_ref: str | None, cwd: Path) -> str:
+def _engine(stack_ref: str | None, cwd: Path, inspection: Inspection) -> str:
     stack, source = resolve_stack(stack_ref, cwd)
     if source == DEMO and not _demo_ready():
         return f"{stack.engine}: comes with the demo"
     engine = get_engine(stack.engine)
-    version = engine_version(engine, stack)
+    if inspection.problem is not None and engine.version_argv(stack) is not None:
+        raise SandboxUnavailable(
+            f"{stack.engine} was not asked for its version: it would run without walls", hint="mend the sandbox first"
+        )
+    version = engine_version(engine, stack, inspection.walls)
     if engine.launches and stack.url is None and version.startswith("unknown:"):
         python = stack.launch.python or sys.executable
         raise StackError(

@@ -48,7 +48,7 @@ def measure_noise(
             brain_note="A/A only",
             seed=secrets.randbelow(2**31),
             run_dir=Path(folder) / "run",
-            walls=hold_walls(no_sandbox),
+            walls=hold_walls(no_sandbox, stack.limits.memory_bytes),
             command=("infra-agent", "doctor", "--noise"),
         )
         with begin(request, narrator) as session:

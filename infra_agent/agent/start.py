@@ -168,7 +168,7 @@ def _session(
     prompts: tuple[Prompt, ...],
 ) -> Iterator[Session]:
     stack = started.stack
-    with OracleHolder(stack) as oracle:
+    with OracleHolder(stack, walls, ledger.run_dir / "scratch" / "oracle") as oracle:
         try:
             yield Session(
                 ledger=ledger,
@@ -191,7 +191,8 @@ def _session(
 
 def _started(request: Request, prompts: tuple[Prompt, ...]) -> k.RunStarted:
     stack, goal = request.stack, request.goal
-    environment = {**describe_machine(), "engine_version": engine_version(get_engine(stack.engine), stack)}
+    version = engine_version(get_engine(stack.engine), stack, request.walls)
+    environment = {**describe_machine(), "engine_version": version}
     return k.RunStarted(
         run_id=request.run_dir.name,
         goal=goal,

@@ -19,22 +19,24 @@ def doctor(
     no_sandbox: NoSandbox = False,
     as_json: JsonFlag = False,
 ) -> int:
-    """Check sandbox, stack file, paths, engine and machine; every finding has a fix.
+    """Check sandbox, stack file, paths, engine and machine; every finding has a fix. Try to get through every wall.
 
     The exit code is 0 when every check is ok, else that of the worst finding: 6 stack, 5 sandbox, 2 configuration,
     1 only something that disturbs a measurement.
-    JSON keys: checks[{name, ok, found, fix}], and with --noise: metric, launches, sd_log, blocks, mde_ratio.
+    JSON keys: checks[{name, ok, found, fix}], walls[{name, held, tried, seen}], and with --noise: metric, launches,
+    sd_log, blocks, mde_ratio.
     """
     from infra_agent.agent.checkup import check_machine
     from infra_agent.agent.noise import measure_noise
 
-    checks = check_machine(stack, Path.cwd(), no_sandbox)
+    checkup = check_machine(stack, Path.cwd(), no_sandbox)
     document: dict[str, object] = {
-        "checks": [{"name": c.name, "ok": c.ok, "found": c.found, "fix": c.fix} for c in checks]
+        "checks": [{"name": c.name, "ok": c.ok, "found": c.found, "fix": c.fix} for c in checkup.findings],
+        "walls": [{"name": w.name, "held": w.held, "tried": w.tried, "seen": w.seen} for w in checkup.walls],
     }
     if not as_json:
-        print_lines([line for check in checks for line in check.lines()])
-    failed = [check for check in checks if not check.ok]
+        print_lines(checkup.lines())
+    failed = [check for check in checkup.findings if not check.ok]
     if noise and all(check.exit_code is ExitCode.NOT_MET for check in failed):
         with TerminalNarrator(stderr(), quiet=False) as narrator:
             found = measure_noise(stack, Path.cwd(), no_sandbox, narrator)

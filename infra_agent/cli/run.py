@@ -134,7 +134,7 @@ def _carry_out(
     from infra_agent.harness.sandbox import hold_walls
     from infra_agent.ledger.runs import new_run_dir
 
-    walls = hold_walls(no_sandbox)
+    walls = hold_walls(no_sandbox, stack.limits.memory_bytes)
     request = Request(
         goal=goal,
         stack=stack,

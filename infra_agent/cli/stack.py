@@ -53,7 +53,8 @@ def up(
 ) -> int:
     """Serve in the foreground until Ctrl-C: a run's accepted changes, or --stock to be back where you began.
 
-    JSON keys, once it answers: url, model, settings, digest.
+    Behind walls the engine has a network of its own; connections to the port are relayed to it.
+    JSON keys, once it answers: url, model, settings, digest, network.
     """
     from infra_agent.cli.up import serve_until_stopped
 

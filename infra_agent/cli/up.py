@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from infra_agent.changes.change import STOCK, settings_digest
@@ -12,9 +13,10 @@ from infra_agent.cli.narrator import TerminalNarrator
 from infra_agent.cli.options import runs_root
 from infra_agent.cli.output import print_json, print_lines, stderr
 from infra_agent.errors import ConfigError, UsageError
-from infra_agent.harness.ports import free_port
+from infra_agent.harness.ports import free_port, require_free
+from infra_agent.harness.relay import relayed
 from infra_agent.harness.sandbox import hold_walls
-from infra_agent.harness.server import serve
+from infra_agent.harness.server import Server, serve
 from infra_agent.ledger.runs import find_run
 from infra_agent.publish.publish import load_state
 from infra_agent.stack.digest import stack_digest
@@ -24,6 +26,7 @@ from infra_agent.stack.model import ParameterValue, Stack
 from infra_agent.stack.setup import env_ready
 
 POLL_S = 0.5
+RELAYED = "relayed from this machine's loopback interface; the engine has a network of its own and reaches nothing"
 
 
 def serve_until_stopped(
@@ -37,12 +40,17 @@ def serve_until_stopped(
     if not engine.launches:
         raise UsageError(f"engine {engine.name} is attached to, not launched", hint="start the server where it lives")
     plan = engine.plan(stack, settings, free_port() if port is None else port)
+    require_free(plan.host, plan.port)
     with TerminalNarrator(stderr()) as narrator, tempfile.TemporaryDirectory(prefix="infra-agent-up-") as folder:
         scratch, log = Path(folder) / "scratch", Path(folder) / "engine.log"
-        walls = hold_walls(no_sandbox)
-        with serve(plan, engine, stack, walls=walls, scratch=scratch, log_path=log, on_event=narrator.status) as server:
+        walls = hold_walls(no_sandbox, stack.limits.memory_bytes)
+        with (
+            serve(plan, engine, stack, walls=walls, scratch=scratch, log_path=log, on_event=narrator.status) as server,
+            _reachable(server, plan.port),
+        ):
             found = {"url": server.base_url, "model": server.model, "settings": dict(settings)}
             found["digest"] = settings_digest(digest, settings)
+            found["network"] = "host network shared" if server.via is None else RELAYED
             if as_json:
                 print_json(found)
             else:
@@ -53,6 +61,11 @@ def serve_until_stopped(
             except KeyboardInterrupt:
                 return 0
             raise ConfigError("the engine ended by itself", where=str(log), hint="\n".join(server.last_lines(5)))
+
+
+def _reachable(server: Server, port: int) -> AbstractContextManager[None]:
+    """A way in from this machine, where the engine has a network of its own."""
+    return nullcontext() if server.via is None else relayed(server.via, port)
 
 
 def accepted_settings(run_ref: str, digest: str) -> Mapping[str, ParameterValue]:

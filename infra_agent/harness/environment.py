@@ -1,7 +1,7 @@
 """The environment of an engine: an allow-list of the harness's own variables, plus what the launch plan sets.
 
 Covered: secrets of the harness never reach the engine, HOME points into the run's scratch directory, a model cache
-in the user's home stays readable without the login token beside it.
+in the user's home stays readable without the login token beside it, and the paths that a stack names.
 Not covered: what the stack file itself puts into the launch environment is passed on as written.
 """
 
@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
+
+from infra_agent.stack.model import Stack
 
 _ALLOWED = frozenset(
     {"PATH", "LANG", "LANGUAGE", "TZ", "LD_LIBRARY_PATH", "HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"}
@@ -38,6 +40,11 @@ def child_env(
     env.setdefault("PATH", "/usr/local/bin:/usr/bin:/bin")
     env.update(plan_env)
     return env
+
+
+def named_paths(stack: Stack) -> list[Path]:
+    """What the stack names and an engine may look for by itself: the model and the patchable sources."""
+    return [Path(name).absolute() for name in (stack.model, *stack.sources) if name and Path(name).exists()]
 
 
 def secret_values(*environments: Mapping[str, str]) -> frozenset[str]:

@@ -15,7 +15,7 @@ from typing import Literal
 from infra_agent.errors import StackIdentityError, StackStartError
 from infra_agent.stack.engines.base import Engine
 
-Outcome = Literal["died", "hung", "unhealthy", "wrong_model"]
+Outcome = Literal["died", "hung", "unhealthy", "wrong_model", "over_memory", "over_processes", "over_disk"]
 _FLAG_REFUSED = re.compile(
     r"(?:no such option|unrecognized arguments?|unexpected argument|unknown (?:argument|option|flag)|invalid argument)"
     r"[^-\n]*(?P<flag>--?[A-Za-z][\w-]*)",

@@ -68,8 +68,9 @@ def expected_start_s(session: Session) -> float:
 def require_alive(launch: Launch) -> None:
     """Raise LaunchFailed with the engine's last lines when it died while it was measured."""
     if not launch.server.alive():
+        outcome, text = launch.server.why_ended()
         lines = launch.server.last_lines(LAST_LINES)
-        raise LaunchFailed("the engine died while it was measured", outcome="died", lines=lines)
+        raise LaunchFailed(f"the engine died while it was measured: {text}", outcome=outcome, lines=lines)
 
 
 @contextmanager

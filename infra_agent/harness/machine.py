@@ -20,7 +20,7 @@ from pathlib import Path
 import psutil
 
 from infra_agent.harness import tree
-from infra_agent.harness.sandbox import gpu_nodes
+from infra_agent.harness.mounts import gpu_nodes
 from infra_agent.harness.text import clean_line
 
 BUSY_SHARE = 0.2
@@ -41,13 +41,12 @@ class Neighbour:
 
 def describe_machine() -> dict[str, str | int | float]:
     """What the figures of a run depend on. A fact that cannot be read is left out."""
-    memory = psutil.virtual_memory().total
     facts: dict[str, str | int | float] = {
         "os": _os_name(),
         "kernel": platform.release(),
         "cpu": _cpu_model(),
         "cores": usable_cores(),
-        "memory_bytes": min(memory, _cgroup_memory_bytes() or memory),
+        "memory_bytes": memory_bytes(),
         "python": platform.python_version(),
         "gpus": _gpus(),
     }
@@ -59,6 +58,12 @@ def usable_cores(root: Path = Path("/sys/fs/cgroup")) -> float:
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
     quota = _cpu_quota(root)
     return float(count) if quota is None else min(float(count), quota)
+
+
+def memory_bytes() -> int:
+    """Memory that this process and its children may use: the machine's, cut down by a cgroup."""
+    total = int(psutil.virtual_memory().total)
+    return min(total, _cgroup_memory_bytes() or total)
 
 
 def load_now(own_pids: Collection[int] = (), sample_s: float = 0.2) -> dict[str, float | str]:

@@ -120,6 +120,7 @@ def load_request(session: Session, server: Server, seed: int) -> LoadRequest:
         request_timeout_s=workload.request_timeout_s,
         expected_model=session.stack.served_model or server.answered_model,
         slo=slo_of(session.goal),
+        via=server.via,
     )
 
 
@@ -180,6 +181,7 @@ def collect_answers(session: Session, launch: Launch) -> tuple[Answer, ...]:
         max_tokens=reference.max_tokens,
         concurrency=session.concurrency,
         timeout_s=workload.request_timeout_s,
+        via=launch.server.via,
     )
 
 

@@ -24,22 +24,30 @@ from pathlib import Path
 import psutil
 
 from infra_agent.harness import tree
+from infra_agent.harness.handover import HandOver
+from infra_agent.harness.limits import NO_LIMITS, Exceeded, Limits, exceeded_in, held_in
 from infra_agent.harness.logfile import BoundedLog
 from infra_agent.harness.sandbox import Walls, outer_env, wrap
 from infra_agent.harness.text import clean_lines
+from probes.net.connector import NAME as HAND_OVER
 
 _KEEPER = Path(__file__).with_name("keeper.py")
 _FIND_TIMEOUT_S = 5.0
 _KILL_SHARE = 0.3
 _LEAST_KILL_S = 2.0
 _READ_BYTES = 65536
+_REPORT_BYTES = 4096
 
 
 class ManagedProcess:
     """A running engine. Create with `start`; always `stop` it."""
 
-    def __init__(self, popen: subprocess.Popen[bytes], log: BoundedLog, walls: Walls, secrets: Collection[str]) -> None:
+    def __init__(
+        self, popen: subprocess.Popen[bytes], report: int, log: BoundedLog, walls: Walls, secrets: Collection[str]
+    ) -> None:
         self._popen = popen
+        self._report = report
+        self._reported = b""
         self._log = log
         self._walls = walls
         self._secrets = secrets
@@ -48,6 +56,7 @@ class ManagedProcess:
         self._cpu_s = 0.0
         self._drain = threading.Thread(target=self._read_output, name="engine-output", daemon=True)
         self._engine: psutil.Process | None = None
+        self._hand_over: psutil.Process | None = None
         self._drain.start()
 
     @classmethod
@@ -62,28 +71,48 @@ class ManagedProcess:
         writable: Sequence[Path] = (),
         readable: Sequence[Path] = (),
         secrets: Collection[str] = (),
+        hand_over: HandOver | None = None,
+        limits: Limits = NO_LIMITS,
+        outer: Mapping[str, str] | None = None,
     ) -> ManagedProcess:
-        """Start a command with exactly this environment. A command that cannot be executed dies with code 127 or 1."""
+        """Start a command with exactly this environment. A command that cannot be executed dies with code 127 or 1.
+
+        `hand_over`: how to reach it behind walls, where it has a network of its own; its listener is closed here.
+        `outer`: the environment of the sandbox's own processes.
+        """
+        inner, surrounding, handed = list(argv), env, []
+        options = limits.keeper_options(writable, walls.mode == "bubblewrap")
         if walls.mode == "bubblewrap":
-            inner: Sequence[str] = wrap(argv, walls, writable=writable, env=env, cwd=cwd, readable=readable)
-            outer: Mapping[str, str] = outer_env()
-        else:
-            inner, outer = argv, env
+            handed = [] if hand_over is None else [hand_over.listener.fileno()]
+            options += [] if hand_over is None else [f"--hand={handed[0]}", f"--tidy={hand_over.path}"]
+            inner = wrap(
+                argv, walls, writable=writable, env=env, cwd=cwd, readable=readable,
+                network="none" if hand_over is None else "loopback", hand_over=handed[0] if handed else None,
+                tasks=limits.tasks_inside,
+            )  # fmt: skip
+            surrounding = outer_env() if outer is None else outer
         log = BoundedLog(log_path)
+        report_read, report_write = os.pipe()
         try:
             popen = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(_KEEPER), *inner],
-                env=dict(outer),
+                [sys.executable, "-I", "-S", str(_KEEPER), f"--report={report_write}", *options, *inner],
+                env=dict(surrounding),
                 cwd=cwd,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                pass_fds=[report_write, *handed],
             )
         except OSError:
             log.close()
+            os.close(report_read)
             raise
-        return cls(popen, log, walls, secrets)
+        finally:
+            os.close(report_write)
+            if hand_over is not None:
+                hand_over.listener.close()
+        return cls(popen, report_read, log, walls, secrets)
 
     @property
     def pid(self) -> int:
@@ -108,6 +137,16 @@ class ManagedProcess:
     def dropped_bytes(self) -> int:
         """Output that was not kept."""
         return self._log.dropped_bytes
+
+    @property
+    def exceeded(self) -> Exceeded | None:
+        """The limit that ended it; None while it runs and when something else did."""
+        return None if self.alive() else exceeded_in(self._last_words())
+
+    @property
+    def held(self) -> Mapping[str, str]:
+        """How each of its limits was held, by kind; known once it is gone."""
+        return {} if self.alive() else held_in(self._last_words())
 
     def alive(self) -> bool:
         """Whether the engine still runs."""
@@ -176,24 +215,44 @@ class ManagedProcess:
 
     def _engine_processes(self) -> list[psutil.Process]:
         """The tree without the keeper's and the sandbox's own processes."""
-        return tree.members(self._popen.pid)[self._wrappers() :]
+        ours = self._find_hand_over()
+        return [process for process in tree.members(self._popen.pid)[self._wrappers() :] if process != ours]
 
     def _find_engine(self) -> psutil.Process | None:
         """The process that runs the command: below the keeper, and below bubblewrap and its init if there is one."""
-        if self._engine is not None:
-            return self._engine
+        if self._engine is None:
+            self._engine = next(iter(self._outermost()), None)
+        return self._engine
+
+    def _find_hand_over(self) -> psutil.Process | None:
+        """The connector: forked before the command began, so it is the second oldest; named so that it is no other."""
+        if self._hand_over is None and self._walls.mode == "bubblewrap":
+            with contextlib.suppress(psutil.Error):
+                self._hand_over = next((one for one in self._outermost()[1:2] if one.name() == HAND_OVER), None)
+        return self._hand_over
+
+    def _outermost(self) -> list[psutil.Process]:
+        """The processes right below the keeper, or below the sandbox's init; oldest first."""
+        found: list[psutil.Process] = []
         with contextlib.suppress(psutil.NoSuchProcess):
             found = [psutil.Process(self._popen.pid)]
             for _ in range(self._wrappers()):
                 found = sorted(found[0].children(), key=lambda child: (child.create_time(), child.pid))
                 if not found:
-                    return None
-            self._engine = found[0]
-        return self._engine
+                    return []
+        return found
 
     def _wrappers(self) -> int:
         """How many processes of the keeper and the sandbox stand above the engine."""
         return 3 if self._walls.mode == "bubblewrap" else 1
+
+    def _last_words(self) -> bytes:
+        """The keeper's report, once it is gone."""
+        if self._report >= 0:
+            self._reported = os.read(self._report, _REPORT_BYTES)
+            os.close(self._report)
+            self._report = -1
+        return self._reported
 
     def _read_output(self) -> None:
         stream = self._popen.stdout
@@ -226,3 +285,5 @@ class ManagedProcess:
                 with contextlib.suppress(OSError):
                     stream.close()
         self._log.close()
+        if not self.alive():
+            self._last_words()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,6 +19,7 @@ from infra_agent.harness.identity import expected_models, is_expected
 from infra_agent.harness.launch_errors import LaunchFailed, Outcome, WrongModel
 from infra_agent.stack.engines.base import Engine
 from infra_agent.stack.model import Stack
+from probes.net.http import sync_client
 
 _POLL_S = 0.05
 _HEALTH_TIMEOUT_S = 5.0
@@ -38,7 +40,10 @@ class Readiness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadyCheck:
-    """Everything needed to wait for one server. `alive` tells a dead process from a slow one."""
+    """Everything needed to wait for one server. `alive` tells a dead process from a slow one.
+
+    `via`: the socket of the connector behind which the server is; None for plain TCP.
+    """
 
     base_url: str
     engine: Engine
@@ -47,10 +52,11 @@ class ReadyCheck:
     fail: Fail
     clock: Callable[[], float]
     started_at: float
+    via: Path | None = None
 
     def wait(self) -> Readiness:
         """Raises LaunchFailed (died, hung, unhealthy) or WrongModel."""
-        with httpx.Client(base_url=self.base_url, trust_env=False) as client:
+        with sync_client(self.via, base_url=self.base_url) as client:
             self._until_healthy(client)
             health_s = self.clock() - self.started_at
             model = self._until_answered(client)

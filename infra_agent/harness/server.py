@@ -1,7 +1,7 @@
 """A launch plan turned into a running, answering, identified server, and taken down again whatever happens.
 
-Covered: start to first answer as start-up time, death at any time, the port free before and after, the whole process
-tree gone at the end, effective state read inside the engine.
+Covered: start to first answer as start-up time, death at any time, an end by a limit, without walls the port free
+before and after, the whole process tree gone at the end, effective state read inside the engine.
 Not covered: engines that only run in a container; a url of someone else's server is attached to, never stopped.
 """
 
@@ -16,8 +16,10 @@ from pathlib import Path
 
 from infra_agent.errors import ConfigError
 from infra_agent.harness import ports, reporter
-from infra_agent.harness.environment import child_env, secret_values
+from infra_agent.harness.environment import child_env, named_paths, secret_values
+from infra_agent.harness.handover import HandOver, hand_over
 from infra_agent.harness.launch_errors import LaunchFailed, Outcome, describe_exit, explain
+from infra_agent.harness.limits import limits_for
 from infra_agent.harness.process import ManagedProcess
 from infra_agent.harness.ready import Readiness, ReadyCheck
 from infra_agent.harness.sandbox import Walls
@@ -34,7 +36,8 @@ OnEvent = Callable[[str], None]
 class Server:
     """A ready server. `ready_s`: start to first answered request; `health_s`: start to first good health answer.
 
-    `model` is the name that requests carry, `answered_model` the one that the first answer carried.
+    `model` is the name that requests carry, `answered_model` the one that the first answer carried. `via` is the
+    socket of the connector behind which it answers (`probes.net`); None: it answers at `base_url` by plain TCP.
     Of an attached server nothing is known but its answers: memory and CPU time are None, the log is empty.
     """
 
@@ -46,6 +49,7 @@ class Server:
     log_path: Path | None
     process: ManagedProcess | None = None
     reporter_directory: Path | None = None
+    via: Path | None = None
 
     @property
     def pid(self) -> int | None:
@@ -74,6 +78,10 @@ class Server:
         """Whether the engine's process still runs; an attached server counts as alive."""
         return self.process is None or self.process.alive()
 
+    def why_ended(self) -> tuple[Outcome, str]:
+        """Of an engine that is gone: the outcome, and how it ended in words."""
+        return _ending(self.process) if self.process else ("died", "it is gone")
+
     def last_lines(self, count: int) -> tuple[str, ...]:
         """The last lines of the engine's output, safe to show."""
         return self.process.tail(count) if self.process else ()
@@ -97,18 +105,16 @@ def serve(
 
     `compile_cache`: a directory that keeps compiled kernels from launch to launch. It shortens start-up, so leave it
     out where start-up is what is measured.
-    Raises PortInUse before anything is started, LaunchFailed or WrongModel (with `outcome`) when it does not get ready.
+    Raises PortInUse before anything is started (without walls only: behind them every launch has its own ports),
+    LaunchFailed or WrongModel (with `outcome`) when it does not get ready.
     """
     tell = on_event or _ignore
     scratch = scratch.resolve()
     scratch.mkdir(parents=True, exist_ok=True)
-    ports.require_free(plan.host, plan.port)
     with ExitStack() as cleanup:
+        reached = _reached(plan, walls, cleanup)
         env = child_env(os.environ, plan.env, scratch, compile_cache)
-        writable = [scratch]
-        if compile_cache is not None:
-            compile_cache.mkdir(parents=True, exist_ok=True)
-            writable.append(compile_cache)
+        writable = [scratch, *_made(compile_cache)]
         directory = None
         if with_reporter and engine.reporter() is not None:
             directory = cleanup.enter_context(reporter.socket_directory(scratch))
@@ -122,12 +128,14 @@ def serve(
             log_path=log_path,
             walls=walls,
             writable=writable,
-            readable=_readable(stack),
+            readable=named_paths(stack),
             secrets=secret_values(os.environ, plan.env),
+            hand_over=reached,
+            limits=limits_for(stack.limits.memory_bytes, scratch),
         )
-        cleanup.push(lambda error, *_: _take_down(process, plan, stack, tell, failing=error is not None))
+        cleanup.push(lambda error, *_: _take_down(process, plan, stack, tell, reached, failing=error is not None))
         tell(f"started {engine.name}, pid {process.pid}")
-        found = _wait(process, plan, engine, stack, clock, started_at)
+        found = _wait(process, plan, engine, stack, clock, started_at, reached)
         tell(f"ready after {found.ready_s:.1f} s")
         yield Server(
             base_url=plan.base_url,
@@ -138,6 +146,7 @@ def serve(
             log_path=log_path,
             process=process,
             reporter_directory=directory,
+            via=reached.path if reached else None,
         )
 
 
@@ -189,10 +198,12 @@ def _wait(
     stack: Stack,
     clock: Callable[[], float],
     started_at: float,
+    reached: HandOver | None,
 ) -> Readiness:
     def fail(outcome: Outcome, text: str) -> LaunchFailed:
         if not process.alive():
-            outcome, text = "died", f"it ended before it was ready ({describe_exit(process.returncode)})"
+            outcome, text = _ending(process)
+            text = text if process.exceeded else f"it ended before it was ready ({text})"
         lines = process.tail(_LOG_LINES)
         meaning, hint = explain(engine, lines)
         return LaunchFailed(
@@ -211,8 +222,23 @@ def _wait(
         fail=fail,
         clock=clock,
         started_at=started_at,
+        via=reached.path if reached else None,
     )
     return check.wait()
+
+
+def _reached(plan: LaunchPlan, walls: Walls, cleanup: ExitStack) -> HandOver | None:
+    """How the engine will be reached. Only without walls does it take a port of this machine, which must be free."""
+    if walls.mode == "bubblewrap":
+        return cleanup.enter_context(hand_over())
+    ports.require_free(plan.host, plan.port)
+    return None
+
+
+def _ending(process: ManagedProcess) -> tuple[Outcome, str]:
+    """How an engine that is gone has ended: the outcome, and words for it."""
+    exceeded = process.exceeded
+    return (exceeded.outcome, str(exceeded)) if exceeded else ("died", describe_exit(process.returncode))
 
 
 _HINTS = {
@@ -220,14 +246,19 @@ _HINTS = {
     "hung": "raise limits.start_timeout_s in the stack file if it only needs longer",
     "unhealthy": "the last lines of its log say why",
     "wrong_model": "check `model` and `served_model` in the stack file",
+    "over_memory": "raise limits.memory_bytes in the stack file if the engine may take more, or let it need less",
+    "over_processes": "the last lines of its log may say what started them",
+    "over_disk": "the writable directory is the launch's own scratch and the compile cache: free the disk they are on",
 }
 
 
-def _take_down(process: ManagedProcess, plan: LaunchPlan, stack: Stack, tell: OnEvent, *, failing: bool) -> None:
+def _take_down(
+    process: ManagedProcess, plan: LaunchPlan, stack: Stack, tell: OnEvent, reached: HandOver | None, *, failing: bool
+) -> None:
     """Stop the engine and wait for its port. A taken port is an error of its own only if nothing else went wrong."""
     process.stop(stack.limits.stop_timeout_s)
     tell("stopped")
-    if not ports.wait_port_free(plan.host, plan.port, _PORT_TIMEOUT_S) and not failing:
+    if reached is None and not ports.wait_port_free(plan.host, plan.port, _PORT_TIMEOUT_S) and not failing:
         raise LaunchFailed(
             f"port {plan.port} is still taken after the engine was stopped",
             outcome="unhealthy",
@@ -236,9 +267,12 @@ def _take_down(process: ManagedProcess, plan: LaunchPlan, stack: Stack, tell: On
         )
 
 
-def _readable(stack: Stack) -> list[Path]:
-    """What the stack names and an engine may look for by itself: the model and the patchable sources."""
-    return [Path(name).resolve() for name in (stack.model, *stack.sources) if name and Path(name).exists()]
+def _made(directory: Path | None) -> list[Path]:
+    """The directory as a list, made where it is missing; empty for None."""
+    if directory is None:
+        return []
+    directory.mkdir(parents=True, exist_ok=True)
+    return [directory.absolute()]
 
 
 def _ignore(_: str) -> None:

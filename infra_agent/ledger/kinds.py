@@ -102,7 +102,10 @@ class LaunchEnded(EventData):
 
     kind: ClassVar[str] = "launch_ended"
     id: str
-    outcome: Literal["stopped", "died", "hung", "unhealthy", "wrong_model", "interrupted", "unknown"]
+    outcome: Literal[
+        "stopped", "died", "hung", "unhealthy", "wrong_model", "over_memory", "over_processes", "over_disk",
+        "interrupted", "unknown",
+    ]  # fmt: skip
     ready_s: float | None
     wall_s: float
     log_artifact: str = ""

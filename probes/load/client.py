@@ -20,6 +20,7 @@ from probes.load.heartbeat import Heartbeat
 from probes.load.schedule import poisson_times_s
 from probes.load.sse import SseParser
 from probes.load.types import Closed, LoadRequest, LoopLag, RequestRecord, Window
+from probes.net.http import async_client
 
 OnRecord = Callable[[RequestRecord], None]
 # Below the 5 s after which common servers close an idle connection: a request must not meet that close half-way.
@@ -39,7 +40,7 @@ async def measure(request: LoadRequest, *, allowed_failures: int = 0, on_record:
     began_s = time.perf_counter()
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=KEEPALIVE_S)
     headers = {"content-type": "application/json", "accept-encoding": "identity", **request.headers}
-    async with httpx.AsyncClient(timeout=None, limits=limits, headers=headers, trust_env=False) as client:
+    async with async_client(request.via, limits=limits, timeout=None, headers=headers) as client:
         warmup = await _Run(client, request, warmup_bodies(request), 0).closed(_width(request))
         if any(not record.ok for record in warmup):
             silent = LoopLag(beats=0, mean_s=0.0, p99_s=0.0, max_s=0.0)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
@@ -89,6 +90,7 @@ class LoadRequest:
     `base_url` is the server's root, with or without `/v1`. `expected_model` is the name that answers must carry
     (default: `model`). `nonce` puts a short seed-derived mark before each prompt, so that nothing cached from an
     earlier window helps. `per_chunk_usage` asks for token counts in every chunk (`continuous_usage_stats`).
+    `via` is the socket of the connector behind which the server is (`probes.net`); None: plain TCP.
     `extra_body` is merged into every request body last. `headers` may hold credentials and is never shown.
     """
 
@@ -110,6 +112,7 @@ class LoadRequest:
     slo: Slo | None = None
     extra_body: Mapping[str, Any] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    via: Path | None = None
 
     def __post_init__(self) -> None:
         _check_url(self.base_url)

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import httpx
 
 from probes.base import Json
+from probes.net.http import async_client
 from probes.numeric.types import Answer, AnswerPrompt, Endpoint, TokenLogprob
 
 PATHS: Mapping[Endpoint, str] = {"chat": "/v1/chat/completions", "completions": "/v1/completions"}
@@ -33,11 +35,12 @@ def collect(
     concurrency: int,
     timeout_s: float,
     logprobs: bool = False,
+    via: Path | None = None,
 ) -> tuple[Answer, ...]:
     """One answer per prompt, in the order of the prompts; `timeout_s` bounds each request as a whole.
 
-    `base_url` is the root without `/v1`. Call it from a thread without a running event loop. Fewer prompts than
-    `concurrency` cannot fill the load: see `prompts.filled`.
+    `base_url` is the root without `/v1`; `via` the socket of the connector behind which it is. Call it from a thread
+    without a running event loop. Fewer prompts than `concurrency` cannot fill the load: see `prompts.filled`.
     """
     if concurrency < 1 or max_tokens < 1 or timeout_s <= 0:
         raise ValueError("concurrency and max_tokens must be at least 1, timeout_s above 0")
@@ -45,7 +48,7 @@ def collect(
         raise ValueError("two prompts have the same id")
     body = _body(model, max_tokens, endpoint, logprobs)
     return asyncio.run(
-        _collect(base_url.rstrip("/") + PATHS[endpoint], endpoint, body, prompts, concurrency, timeout_s)
+        _collect(base_url.rstrip("/") + PATHS[endpoint], endpoint, body, prompts, concurrency, timeout_s, via)
     )
 
 
@@ -63,10 +66,11 @@ async def _collect(
     prompts: Sequence[AnswerPrompt],
     concurrency: int,
     timeout_s: float,
+    via: Path | None,
 ) -> tuple[Answer, ...]:
     gate = asyncio.Semaphore(concurrency)
     limits = httpx.Limits(max_connections=concurrency)
-    async with httpx.AsyncClient(timeout=None, limits=limits, trust_env=False) as client:
+    async with async_client(via, limits=limits, timeout=None) as client:
 
         async def one(prompt: AnswerPrompt) -> Answer:
             async with gate:

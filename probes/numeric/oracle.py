@@ -28,6 +28,12 @@ Start = Callable[[Sequence[str], Mapping[str, str], IO[bytes]], "subprocess.Pope
 Wrap = Callable[[list[str]], list[str]]
 
 
+def worker_env(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a worker: what it is given of this one, and switches that keep it offline and quiet."""
+    switches = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error", "TOKENIZERS_PARALLELISM": "false"}
+    return {name: environ[name] for name in PASSED_ON if name in environ} | switches
+
+
 def start_process(argv: Sequence[str], env: Mapping[str, str], stderr: IO[bytes]) -> subprocess.Popen[bytes]:
     """Start argv in a session of its own, with pipes as standard input and output."""
     return subprocess.Popen(
@@ -59,9 +65,7 @@ class OracleProcess:
         self._model = Path(model)
         self._start = start
         self._wrap = wrap
-        source = os.environ if environ is None else environ
-        self._env = {name: source[name] for name in PASSED_ON if name in source}
-        self._env |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error", "TOKENIZERS_PARALLELISM": "false"}
+        self._env = worker_env(os.environ if environ is None else environ)
         self._timeout_s = timeout_s
         self._process: subprocess.Popen[bytes] | None = None
         self._stderr: IO[bytes] | None = None

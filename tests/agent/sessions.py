@@ -52,7 +52,7 @@ def session_in(folder: Path, goal: Goal = GOAL, stack: Stack = STACK, budget_s: 
             seed=7,
             prompts=(Prompt.of("Say something."),),
             answer_prompts=(),
-            oracle=OracleHolder(stack),
+            oracle=OracleHolder(stack, NO_WALLS, folder / "oracle"),
         )
 
 
