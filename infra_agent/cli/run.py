@@ -14,7 +14,9 @@ import typer
 from infra_agent.cli.narrator import TerminalNarrator
 from infra_agent.cli.options import JsonFlag, NoSandbox, StackRef, runs_root
 from infra_agent.cli.output import print_json, print_lines, stderr
+from infra_agent.cli.streams import hide
 from infra_agent.errors import Interrupted, UsageError
+from infra_agent.redact.known import flag_values, hidden_argv
 
 if TYPE_CHECKING:
     from infra_agent.agent.brains.base import Brain
@@ -48,8 +50,10 @@ def run(
     wanted, notes = read_goal(goal, budget)
     from infra_agent.goal.echo import describe
     from infra_agent.stack.files import resolve_stack
+    from infra_agent.stack.secrets import stack_secrets
 
     system, source = resolve_stack(stack, Path.cwd())
+    hide(stack_secrets(system))
     if dry_run:
         return _show(wanted, notes, source, system, as_json)
     from infra_agent.agent.start import make_brain
@@ -60,7 +64,7 @@ def run(
         for note in notes:
             narrator.line("", note)
         system = _prepared(system, source, narrator)
-        return _carry_out(wanted, system, chosen, script, seed, no_sandbox, narrator, as_json)
+        return _carry_out(wanted, system, source, chosen, script, seed, no_sandbox, narrator, as_json)
 
 
 def read_goal(text: str, budget: str | None) -> tuple[Goal, list[str]]:
@@ -123,6 +127,7 @@ def _prepared(stack: Stack, source: str, narrator: TerminalNarrator) -> Stack:
 def _carry_out(
     goal: Goal,
     stack: Stack,
+    source: str,
     brain: Brain,
     script: Path | None,
     seed: int | None,
@@ -133,6 +138,7 @@ def _carry_out(
     from infra_agent.agent.start import Request, begin
     from infra_agent.harness.sandbox import hold_walls
     from infra_agent.ledger.runs import new_run_dir
+    from infra_agent.stack.files import DEMO
 
     walls = hold_walls(no_sandbox)
     request = Request(
@@ -143,8 +149,10 @@ def _carry_out(
         seed=secrets.randbelow(2**31) if seed is None else seed,
         run_dir=new_run_dir(runs_root()),
         walls=walls,
-        command=("infra-agent", *sys.argv[1:]),
+        command=("infra-agent", *hidden_argv(sys.argv[1:])),
         script=script,
+        stack_source=source if source == DEMO else str(Path(source).absolute()),
+        secrets=flag_values(sys.argv[1:]),
     )
     try:
         with begin(request, narrator) as session:
@@ -174,7 +182,8 @@ def finish(session: Session, brain: Brain, narrator: TerminalNarrator, as_json: 
         ) from None
     finally:
         if session.state.finished is not None:
-            publish(session.run_dir, session.state)
+            publish(session.run_dir, session.state, session.ledger.masker)
+    narrator.rest()
     _print_end(session, as_json)
     return finished.exit_code
 

@@ -27,6 +27,7 @@ from infra_agent.harness import tree
 from infra_agent.harness.logfile import BoundedLog
 from infra_agent.harness.sandbox import Walls, outer_env, wrap
 from infra_agent.harness.text import clean_lines
+from infra_agent.redact.masker import Masker
 
 _KEEPER = Path(__file__).with_name("keeper.py")
 _FIND_TIMEOUT_S = 5.0
@@ -38,11 +39,11 @@ _READ_BYTES = 65536
 class ManagedProcess:
     """A running engine. Create with `start`; always `stop` it."""
 
-    def __init__(self, popen: subprocess.Popen[bytes], log: BoundedLog, walls: Walls, secrets: Collection[str]) -> None:
+    def __init__(self, popen: subprocess.Popen[bytes], log: BoundedLog, walls: Walls, masker: Masker) -> None:
         self._popen = popen
         self._log = log
         self._walls = walls
-        self._secrets = secrets
+        self._masker = masker
         self._wake_read, self._wake_write = os.pipe()
         self._peak_bytes = 0
         self._cpu_s = 0.0
@@ -69,7 +70,8 @@ class ManagedProcess:
             outer: Mapping[str, str] = outer_env()
         else:
             inner, outer = argv, env
-        log = BoundedLog(log_path)
+        masker = Masker(secrets)
+        log = BoundedLog(log_path, masker=masker)
         try:
             popen = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(_KEEPER), *inner],
@@ -83,7 +85,7 @@ class ManagedProcess:
         except OSError:
             log.close()
             raise
-        return cls(popen, log, walls, secrets)
+        return cls(popen, log, walls, masker)
 
     @property
     def pid(self) -> int:
@@ -117,7 +119,7 @@ class ManagedProcess:
         """The last lines of output, safe to show. After the end of the process they are complete."""
         if not self.alive():
             self._drain.join(_LEAST_KILL_S)
-        return clean_lines(self._log.recent(), count, self._secrets)
+        return clean_lines(self._log.recent(), count, self._masker)
 
     def own_pids(self) -> frozenset[int]:
         """Every process that belongs to this launch, the sandbox's own included."""
@@ -217,7 +219,9 @@ class ManagedProcess:
             return
         self._drain.join(timeout_s)
         os.write(self._wake_write, b"x")
-        self._drain.join()
+        self._drain.join(_LEAST_KILL_S)
+        if self._drain.is_alive():
+            return  # Only a disk that does not answer holds it: its descriptors must not be closed under it.
         os.close(self._wake_read)
         os.close(self._wake_write)
         self._wake_read = self._wake_write = -1

@@ -16,11 +16,12 @@ from pathlib import Path
 
 from infra_agent.errors import ConfigError
 from infra_agent.harness import ports, reporter
-from infra_agent.harness.environment import child_env, secret_values
+from infra_agent.harness.environment import child_env
 from infra_agent.harness.launch_errors import LaunchFailed, Outcome, describe_exit, explain
 from infra_agent.harness.process import ManagedProcess
 from infra_agent.harness.ready import Readiness, ReadyCheck
 from infra_agent.harness.sandbox import Walls
+from infra_agent.redact.known import flag_values, secret_values
 from infra_agent.stack.engines.base import Engine, LaunchPlan
 from infra_agent.stack.model import Stack
 
@@ -123,7 +124,7 @@ def serve(
             walls=walls,
             writable=writable,
             readable=_readable(stack),
-            secrets=secret_values(os.environ, plan.env),
+            secrets=secret_values(os.environ, plan.env) | flag_values(plan.argv),
         )
         cleanup.push(lambda error, *_: _take_down(process, plan, stack, tell, failing=error is not None))
         tell(f"started {engine.name}, pid {process.pid}")

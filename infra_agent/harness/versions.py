@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+from pathlib import Path
 
+from infra_agent.harness.environment import tool_env
 from infra_agent.stack.engines.base import Engine
 from infra_agent.stack.model import Stack
 
@@ -16,7 +19,15 @@ def engine_version(engine: Engine, stack: Stack) -> str:
     if argv is None:
         return "unknown: the engine is not launched here"
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        done = subprocess.run(
+            argv,
+            env={"HOME": str(Path.home()), **tool_env(os.environ), **stack.launch.env},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"unknown: {error}"
     lines = done.stdout.strip().splitlines()

@@ -5,18 +5,13 @@ Covered: ratios, intervals, amounts with a unit, durations, and text made inert 
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from infra_agent.publish.report.rows import ChangeRow
+from infra_agent.redact.clean import strip
 
-_ANSI = re.compile(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-Z\\-_]|\x1b\[[0-?]*[ -/]*[@-~]|\x9b[0-?]*[ -/]*[@-~]")
-_INERT = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\ud800-\udfff\U000e0000-\U000e007f]"
-)
 _LONGEST = 2000
 
 
@@ -31,7 +26,7 @@ class _Ratio(Protocol):
 
 def clean(text: object, longest: int = _LONGEST) -> str:
     """Foreign text without escape sequences, control and direction characters, cut at `longest` characters."""
-    plain = _INERT.sub("", _ANSI.sub("", str(text)))
+    plain = strip(str(text))
     return plain if len(plain) <= longest else f"{plain[:longest]} … ({len(plain) - longest} more characters)"
 
 
