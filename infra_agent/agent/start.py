@@ -22,6 +22,7 @@ from infra_agent.goal.files import dump_goal
 from infra_agent.goal.model import Goal, Metric
 from infra_agent.harness.budget import Budget
 from infra_agent.harness.budget.book import LedgerBook
+from infra_agent.harness.budget.prices import FlatPrice, price_data
 from infra_agent.harness.figure import requests_needed
 from infra_agent.harness.machine import describe_machine
 from infra_agent.harness.narrate import Narrator
@@ -47,6 +48,8 @@ from probes.numeric.prompts import filled
 from probes.numeric.types import AnswerPrompt
 
 BRAIN_NAMES = ("playbook", "search", "script")
+ASKS_NO_MODEL = frozenset({"playbook", "search", "script"})
+"""Brains that spend neither tokens nor money."""
 SCRIPT_FILE = "script.toml"
 
 
@@ -63,6 +66,8 @@ class Request:
     walls: Walls
     command: tuple[str, ...]
     script: Path | None = None
+    price: FlatPrice | None = None
+    """What the user says that a language model costs."""
     stack_source: str = ""
     secrets: frozenset[str] = frozenset()
     """Values that must not be written anywhere, beside those found in environment and stack (API keys)."""
@@ -228,6 +233,7 @@ def _started(request: Request, prompts: tuple[Prompt, ...]) -> k.RunStarted:
         walls=request.walls.as_dict(),
         command=request.command,
         stack_source=request.stack_source,
+        price=price_data(request.price),
     )
 
 

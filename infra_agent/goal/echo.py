@@ -6,12 +6,10 @@ Not covered: the stack's own defaults (the caller fills them in with `model_copy
 
 from __future__ import annotations
 
-import math
-
 from infra_agent.errors import GoalError
 from infra_agent.goal.model import HIGHER_IS_BETTER, Goal, Limit, Metric, Statistic
 from infra_agent.goal.parse import read_goal
-from infra_agent.goal.say import plain
+from infra_agent.goal.say import amount, plain
 
 _LABELS = {
     Metric.OUTPUT_TOK_PER_S: "output tokens/s",
@@ -25,7 +23,6 @@ _LABELS = {
     Metric.STARTUP_S: "start-up time",
     Metric.MEMORY_BYTES: "memory",
 }
-_SINGULAR = {"tokens": "token", "launches": "launch", "turns": "turn"}
 
 
 def describe(goal: Goal) -> str:
@@ -44,18 +41,6 @@ def describe(goal: Goal) -> str:
     caps = goal.budget.model_dump(exclude_none=True)
     parts += [f"at most {amount(name, value)}" for name, value in caps.items()]
     return " · ".join(parts)
-
-
-def amount(name: str, value: float) -> str:
-    """An amount of one kind of spending, named as in `goal.budget`, with its unit."""
-    if name == "usd":
-        return f"{value:.2f} USD" if value >= 0.01 or value == 0 else f"{plain(float(f'{value:.2g}'))} USD"
-    if name == "disk_bytes":
-        return f"{_bytes(value)} of disk"
-    if name == "gpu_s":
-        return f"{_short(value)} GPU seconds"
-    number = math.ceil(value)
-    return f"{number} {_SINGULAR[name] if number == 1 else name}"
 
 
 def understood(text: str, goal: Goal) -> list[str]:
@@ -111,13 +96,9 @@ def _level(metric: Metric, value: float) -> str:
     if metric in HIGHER_IS_BETTER:
         return f"{_short(value)} requests/s"
     if metric is Metric.MEMORY_BYTES:
-        return _bytes(value)
+        unit, size = next(((u, s) for u, s in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)) if value >= s), ("bytes", 1.0))
+        return f"{_short(value / size)} {unit}"
     return _duration(value)
-
-
-def _bytes(value: float) -> str:
-    unit, size = next(((u, s) for u, s in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)) if value >= s), ("bytes", 1.0))
-    return f"{_short(value / size)} {unit}"
 
 
 def _duration(seconds: float) -> str:

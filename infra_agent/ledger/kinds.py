@@ -59,6 +59,8 @@ class RunStarted(EventData):
     environment: dict[str, str | int | float]
     walls: dict[str, str]
     command: tuple[str, ...] = ()
+    price: dict[str, NotNegative] = Field(default_factory=dict)
+    """USD per million tokens as the user gave it, `input_usd` and `output_usd`; empty when nobody did."""
     stack_source: str = ""
     """Where the stack was read from: needed on resume when it holds secrets, which are not kept here."""
 

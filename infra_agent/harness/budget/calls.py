@@ -6,29 +6,21 @@ Not covered: making the call.
 
 from __future__ import annotations
 
-import math
-
 from infra_agent.harness.budget.budget import Budget
 from infra_agent.harness.budget.prices import Price
 from infra_agent.harness.budget.reservation import Reservation
 from infra_agent.ledger.kinds import SpendKind
 
-BYTES_PER_TOKEN = 2
-"""Fewer than any prompt in words or code has per token, so that the estimate lies above what is billed."""
-OVERHEAD_TOKENS = 64
-"""Of the chat template around a prompt."""
-
 
 def reserve_call(
-    budget: Budget, price: Price, *, prompt_bytes: int, max_output_tokens: int, what: str = "a call of the model"
+    budget: Budget, price: Price, *, tokens_in: int, tokens_out: int, what: str = "a call of the model"
 ) -> Reservation:
-    """Set aside the most that a call can use; BudgetSpent before it is made when that does not fit."""
-    tokens_in = math.ceil(prompt_bytes / BYTES_PER_TOKEN) + OVERHEAD_TOKENS
-    amounts: dict[SpendKind, float] = {
-        "tokens_in": tokens_in,
-        "tokens_out": max_output_tokens,
-        "usd": price.usd(tokens_in, max_output_tokens),
-    }
+    """Set aside the most that a call can use; BudgetSpent before it is made when that does not fit.
+
+    `tokens_in`: the prompt, estimated on the high side; `tokens_out`: the limit that the request carries.
+    """
+    usd = price.usd(tokens_in, tokens_out)
+    amounts: dict[SpendKind, float] = {"tokens_in": tokens_in, "tokens_out": tokens_out, "usd": usd}
     return budget.reserve_all(amounts, what)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -93,6 +94,18 @@ def given_price(price: float | None, price_input: float | None, price_output: fl
         missing = "--price-input" if price_input is None else "--price-output"
         raise UsageError("one of two prices is missing", where=missing, hint=f"give {_FLAGS}")
     return FlatPrice(input_usd=price_input, output_usd=price_output, source="given with --price-input, --price-output")
+
+
+def price_data(price: FlatPrice | None) -> dict[str, float]:
+    """A given price as the ledger stores it."""
+    return {} if price is None else {"input_usd": price.input_usd, "output_usd": price.output_usd}
+
+
+def price_from(data: Mapping[str, float]) -> FlatPrice | None:
+    """A given price as a run was started with it."""
+    if not data:
+        return None
+    return FlatPrice(input_usd=data["input_usd"], output_usd=data["output_usd"], source="given when the run began")
 
 
 def is_local(base_url: str) -> bool:

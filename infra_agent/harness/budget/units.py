@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from infra_agent.goal.echo import amount
 from infra_agent.goal.model import SpendingCaps
+from infra_agent.goal.say import amount
 from infra_agent.ledger.kinds import SpendKind
 
 

@@ -101,6 +101,20 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
+def spending(kind: str) -> str:
+    """A kind of spending in words."""
+    return {"usd": "money", "disk_bytes": "disk", "gpu_s": "GPU time"}.get(kind, kind)
+
+
+def spent(kind: str, value: float) -> str:
+    """An amount of one kind of spending, with its unit."""
+    if kind == "disk_bytes":
+        return amount(value, "B")
+    if kind == "gpu_s":
+        return duration(value)
+    return f"{value:.4f} USD" if kind == "usd" else f"{value:.0f}"
+
+
 def percent_above(value: float) -> str:
     """A ratio as the gain it stands for: 1.023 is `2.3 %`."""
     return f"{(value - 1) * 100:.1f} %"
