@@ -76,3 +76,5 @@ class Dossier:
     lane: str
     turn: int
     """Actions asked for so far in this lane."""
+    launches_left: float | None = None
+    """Engine starts left under the ceiling, those for the final relaunch and the honesty row not counted; None: any."""

@@ -6,41 +6,54 @@ from infra_agent.agent.actions import ConcludeAction
 from infra_agent.agent.brains.base import Brain
 from infra_agent.agent.execute import ActionError, execute
 from infra_agent.agent.view import build_dossier
+from infra_agent.agent.watchdog import Watchdog, progress_of
 from infra_agent.harness.ladder import climb
 from infra_agent.harness.session import Session
 from infra_agent.harness.verdicts import judge_candidate, open_gate
 from infra_agent.ledger import kinds as k
 
 MAX_TURNS = 300
-MAX_REFUSALS_IN_A_ROW = 10
 
 
 def pursue(session: Session, brain: Brain, lane: k.Lane) -> str:
     """Let a brain act until it concludes; returns its reason. Raises BudgetSpent, StackError.
 
-    A brain that is refused ten times in a row, or acts three hundred times, is stopped with that reason.
+    A brain that makes no progress (`watchdog`), or acts three hundred times, is stopped with that reason.
     """
     finish_what_was_begun(session, lane)
-    refused_in_a_row = 0
+    watchdog = Watchdog.resumed(session.state) if lane == "agent" else Watchdog()
     for _ in range(MAX_TURNS):
         dossier = build_dossier(session, lane)
+        if lane == "agent":
+            session.budget.require_turn(dossier.turn)
         action = brain.next(dossier)
+        refused = False
         try:
             execute(session, action, lane)
             if lane == "agent":
                 session.ledger.append(k.ActionTaken(turn=dossier.turn, action=action.model_dump(mode="json")))
-            refused_in_a_row = 0
         except ActionError as error:
-            refused_in_a_row += 1
+            refused = True
             session.ledger.append(
                 k.ActionRefused(turn=dossier.turn, action=action.model_dump_json(), error=error.message)
             )
             session.narrator.line("Refused", error.message)
-            if refused_in_a_row >= MAX_REFUSALS_IN_A_ROW:
-                return f"{refused_in_a_row} refused actions in a row; the last: {error.message}"
-        if isinstance(action, ConcludeAction):
+        if isinstance(action, ConcludeAction) and not refused:
             return action.reason
+        reason = watchdog.saw(action.model_dump(mode="json"), refused=refused, progress=progress_of(session.state))
+        if reason:
+            return _stopped(session, lane, reason)
     return f"{MAX_TURNS} actions without a conclusion"
+
+
+def _stopped(session: Session, lane: k.Lane, reason: str) -> str:
+    """The harness ends a brain's work: what it has found stands, and the report says so."""
+    last = session.state.refused[-1].error if reason.endswith("in a row") and session.state.refused else ""
+    text = f"{reason}; the last: {last}" if last else reason
+    if lane == "agent":
+        session.ledger.append(k.Note(topic="stalled", text=text))
+        session.narrator.line("Stopped", f"no progress: {text}")
+    return text
 
 
 def finish_what_was_begun(session: Session, lane: k.Lane) -> None:

@@ -49,7 +49,12 @@ def conclude(state: RunState, budget_spent: str = "") -> Outcome:
         return Outcome("met", sentence)
     if budget_spent:
         return Outcome("budget_spent", f"{sentence} The budget ended the run: {budget_spent}")
-    return Outcome("not_met", sentence)
+    return Outcome("not_met", f"{sentence}{_stalled(state)}")
+
+
+def _stalled(state: RunState) -> str:
+    reasons = [note.text for note in state.notes if note.topic == "stalled"]
+    return f" The brain was stopped because it made no progress: {reasons[-1]}." if reasons else ""
 
 
 def _goal_verdict(state: RunState, goal: Goal) -> tuple[str, str]:

@@ -21,6 +21,8 @@ from infra_agent.errors import ConfigError, UsageError
 from infra_agent.goal.files import dump_goal
 from infra_agent.goal.model import Goal, Metric
 from infra_agent.harness.budget import Budget
+from infra_agent.harness.budget.book import LedgerBook
+from infra_agent.harness.budget.prices import FlatPrice, price_data
 from infra_agent.harness.figure import requests_needed
 from infra_agent.harness.machine import describe_machine
 from infra_agent.harness.narrate import Narrator
@@ -33,16 +35,21 @@ from infra_agent.ledger.disk import disk_error
 from infra_agent.ledger.state import RunState
 from infra_agent.ledger.store import Ledger
 from infra_agent.library.playbooks import load_playbooks
+from infra_agent.redact.known import secret_values
+from infra_agent.redact.masker import Masker
 from infra_agent.stack.digest import stack_digest
 from infra_agent.stack.engines import get_engine
 from infra_agent.stack.files import dump_stack
 from infra_agent.stack.model import Stack
+from infra_agent.stack.secrets import hidden_stack, restored_stack, stack_secrets
 from probes.load.prompts import digest, load_prompts
 from probes.load.types import Prompt
 from probes.numeric.prompts import filled
 from probes.numeric.types import AnswerPrompt
 
 BRAIN_NAMES = ("playbook", "search", "script")
+ASKS_NO_MODEL = frozenset({"playbook", "search", "script"})
+"""Brains that spend neither tokens nor money."""
 SCRIPT_FILE = "script.toml"
 
 
@@ -59,6 +66,11 @@ class Request:
     walls: Walls
     command: tuple[str, ...]
     script: Path | None = None
+    price: FlatPrice | None = None
+    """What the user says that a language model costs."""
+    stack_source: str = ""
+    secrets: frozenset[str] = frozenset()
+    """Values that must not be written anywhere, beside those found in environment and stack (API keys)."""
 
 
 def utc_now() -> datetime:
@@ -84,10 +96,11 @@ def begin(request: Request, narrator: Narrator, clock: Callable[[], float] = tim
     """A new run: its contract is the first event, written before anything is spent."""
     prompts = _prompts(request.stack)
     require_possible(request.goal, request.stack, prompts)
-    with Ledger.create(request.run_dir, utc_now) as ledger:
+    masker = Masker(secret_values(os.environ) | stack_secrets(request.stack) | request.secrets)
+    with Ledger.create(request.run_dir, utc_now, masker) as ledger:
         started = _started(request, prompts)
-        _write_inputs(request)
-        ledger.append(started)
+        _write_inputs(request, masker)
+        ledger.append(started.model_copy(update={"stack": hidden_stack(started.stack)}))
         with _session(ledger, started, request.walls, narrator, clock, 0.0, prompts) as session:
             yield session
 
@@ -112,22 +125,31 @@ def require_possible(goal: Goal, stack: Stack, prompts: tuple[Prompt, ...]) -> N
         raise ConfigError(f"{goal.metric.value} of a server that is only attached to cannot be seen", where="stack.url")
 
 
-def _write_inputs(request: Request) -> None:
+def _write_inputs(request: Request, masker: Masker) -> None:
+    texts = {"goal.toml": dump_goal(request.goal), "stack.toml": dump_stack(hidden_stack(request.stack))}
     try:
-        (request.run_dir / "goal.toml").write_text(dump_goal(request.goal), encoding="utf-8")
-        (request.run_dir / "stack.toml").write_text(dump_stack(request.stack), encoding="utf-8")
         if request.script is not None:
-            shutil.copyfile(request.script, request.run_dir / SCRIPT_FILE)
+            texts[SCRIPT_FILE] = request.script.read_text(encoding="utf-8")
+        for name, text in texts.items():
+            (request.run_dir / name).write_text(masker.text(text), encoding="utf-8")
     except OSError as error:
         raise disk_error(error, request.run_dir, request.run_dir.name) from error
 
 
 @contextmanager
 def resume(
-    run_dir: Path, walls: Walls, narrator: Narrator, clock: Callable[[], float] = time.monotonic
+    run_dir: Path,
+    walls: Walls,
+    narrator: Narrator,
+    clock: Callable[[], float] = time.monotonic,
+    secrets: frozenset[str] = frozenset(),
 ) -> Iterator[Session]:
-    """An interrupted run, continued by its ledger. Budget already spent stays spent."""
-    with Ledger.open(run_dir, utc_now) as ledger:
+    """An interrupted run, continued by its ledger. Budget already spent stays spent.
+
+    `secrets`: values that must not be written anywhere, beside those found in environment and stack.
+    """
+    known = Masker(secret_values(os.environ) | secrets)
+    with Ledger.open(run_dir, utc_now, known) as ledger:
         state = ledger.state()
         if state.finished is not None:
             raise UsageError(
@@ -135,11 +157,15 @@ def resume(
                 where=str(run_dir),
                 hint=f"infra-agent runs show {run_dir.name}",
             )
-        prompts = _prompts(state.started.stack)
-        _require_same_work(state.started, prompts)
+        kept = state.started
+        stack = restored_stack(kept.stack, kept.stack_digest, kept.stack_source, os.environ)
+        ledger.masker = known.adding(stack_secrets(stack))
+        started = kept.model_copy(update={"stack": stack})
+        prompts = _prompts(stack)
+        _require_same_work(started, prompts)
         spent = spent_s(state)
         ledger.append(k.RunResumed(pid=os.getpid(), spent_s=spent))
-        with _session(ledger, state.started, walls, narrator, clock, spent, prompts) as session:
+        with _session(ledger, started, walls, narrator, clock, spent, prompts) as session:
             yield session
 
 
@@ -178,7 +204,7 @@ def _session(
                 walls=walls,
                 run_dir=ledger.run_dir,
                 narrator=narrator,
-                budget=Budget(started.budget_s, clock, spent_s),
+                budget=Budget(started.budget_s, clock, spent_s, caps=started.goal.budget, book=LedgerBook(ledger)),
                 clock=clock,
                 seed=started.seed,
                 prompts=prompts,
@@ -207,6 +233,8 @@ def _started(request: Request, prompts: tuple[Prompt, ...]) -> k.RunStarted:
         environment=environment,
         walls=request.walls.as_dict(),
         command=request.command,
+        stack_source=request.stack_source,
+        price=price_data(request.price),
     )
 
 

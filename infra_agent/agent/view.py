@@ -47,6 +47,7 @@ def build_dossier(session: Session, lane: k.Lane) -> Dossier:
         seed=session.seed,
         lane=lane,
         turn=state.turns,
+        launches_left=launches_left(session),
     )
 
 
@@ -83,11 +84,25 @@ def reserve_s(session: Session) -> float:
     return screening_s(session.state, "agent") + 2 * LOOKS[0] * block_wall_s(session) + REPORT_S
 
 
+def launches_left(session: Session) -> float | None:
+    """Engine starts that tuning may still use: what is kept back mirrors `reserve_s`."""
+    left = session.budget.left("launches")
+    if left is None:
+        return None
+    blocks = 2 * LOOKS[0]
+    return max(0.0, left - 2 * blocks - len(_climbs(session.state, "agent")))
+
+
 def screening_s(state: RunState, lane: k.Lane) -> float:
     """Wall time of a lane's climbs, those that ended below the screen included."""
-    ids = {c.proposed.id for c in state.candidates.values() if c.proposed.lane == lane}
-    climbs = {launch.id for launch in state.launches.values() if launch.candidate in ids and launch.purpose == "climb"}
+    climbs = _climbs(state, lane)
     return sum(ended.wall_s for ended in state.launches_ended.values() if ended.id in climbs)
+
+
+def _climbs(state: RunState, lane: k.Lane) -> set[str]:
+    """Launches that a lane's candidates climbed on."""
+    ids = {c.proposed.id for c in state.candidates.values() if c.proposed.lane == lane}
+    return {launch.id for launch in state.launches.values() if launch.candidate in ids and launch.purpose == "climb"}
 
 
 def climb_s(state: RunState) -> float:

@@ -11,8 +11,10 @@ import typer
 
 from infra_agent import __version__
 from infra_agent.cli import doctor, init, playbook, probe, report, run, runs, stack
-from infra_agent.cli.output import print_error
+from infra_agent.cli.output import print_error, print_lines, print_traceback
+from infra_agent.cli.streams import masked_streams
 from infra_agent.errors import ExitCode, InfraAgentError, Interrupted, UsageError
+from infra_agent.redact.known import flag_values, secret_values
 
 EPILOG = (
     "Exit codes: 0 goal met or command done · 1 finished, goal not met · 2 usage or configuration · "
@@ -39,7 +41,7 @@ app.add_typer(probe.app, name="probe")
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        sys.stdout.write(f"infra-agent {__version__}\n")
+        print_lines([f"infra-agent {__version__}"])
         raise typer.Exit
 
 
@@ -55,7 +57,9 @@ def main(argv: list[str] | None = None) -> None:
     args = sys.argv[1:] if argv is None else argv
     as_json = "--json" in args
     signal.signal(signal.SIGTERM, _terminate)
-    sys.exit(_run(args, as_json))
+    with masked_streams(secret_values(os.environ) | flag_values(args)):
+        code = _run(args, as_json)
+    sys.exit(code)
 
 
 def _run(args: list[str], as_json: bool) -> int:
@@ -77,7 +81,7 @@ def _run(args: list[str], as_json: bool) -> int:
         return int(ExitCode.NOT_MET)
     except Exception as error:
         if os.environ.get("INFRA_AGENT_TRACEBACK"):
-            raise
+            print_traceback()
         _print_internal(error, as_json)
         return int(ExitCode.INTERNAL)
     return code if isinstance(code, int) else int(ExitCode.OK)

@@ -6,10 +6,12 @@ import time
 from types import TracebackType
 
 from rich.console import Console
-from rich.status import Status
+from rich.live import Live
+from rich.spinner import Spinner
 from rich.text import Text
 
-from infra_agent.cli.output import clean
+from infra_agent.cli.streams import masker_of
+from infra_agent.redact.clean import one_line
 
 LABEL_WIDTH = 10
 
@@ -20,7 +22,7 @@ class TerminalNarrator:
     def __init__(self, console: Console, quiet: bool = False) -> None:
         self._console = console
         self._quiet = quiet
-        self._status: Status | None = None
+        self._status: Live | None = None
         self._started_s = time.monotonic()
 
     def line(self, label: str, text: str, seconds: float | None = None) -> None:
@@ -31,18 +33,30 @@ class TerminalNarrator:
         elapsed = int(time.monotonic() - self._started_s)
         stamp = f"{elapsed // 60:>2}:{elapsed % 60:02d}"
         self._console.print(
-            Text.assemble((stamp, "dim"), " ", (f"{label:<{LABEL_WIDTH}}", "bold"), " ", clean(text), (cost, "dim"))
+            Text.assemble((stamp, "dim"), " ", (f"{label:<{LABEL_WIDTH}}", "bold"), " ", one_line(text), (cost, "dim"))
         )
 
     def status(self, text: str) -> None:
         """What is going on now."""
         if self._quiet or not self._console.is_terminal:
             return
+        # A terminal that is too narrow gets the text in pieces, so it is masked before.
+        shown = Text(one_line(masker_of(self._console.file).text(text)))
         if self._status is None:
-            self._status = self._console.status(Text(clean(text)))
+            # Not redirected: what others write to standard output belongs there, not on this console.
+            self._status = Live(
+                Spinner("dots", shown), console=self._console, transient=True, redirect_stdout=False,
+                redirect_stderr=False,
+            )  # fmt: skip
             self._status.start()
         else:
-            self._status.update(Text(clean(text)))
+            self._status.update(Spinner("dots", shown))
+
+    def rest(self) -> None:
+        """Take the status line away, until the next one: results are about to be printed."""
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
 
     def __enter__(self) -> TerminalNarrator:
         return self
@@ -50,6 +64,4 @@ class TerminalNarrator:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._status is not None:
-            self._status.stop()
-            self._status = None
+        self.rest()

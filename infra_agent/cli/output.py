@@ -1,26 +1,21 @@
-"""What every command shares: results on stdout (lines or one JSON document), narration and errors on stderr."""
+"""What every command shares: results on stdout (lines or one JSON document), narration and errors on stderr.
+
+This module and `narrator` are the only ones that write to a terminal: foreign text is cleaned and masked here.
+"""
 
 from __future__ import annotations
 
-import json
 import sys
+import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
+from infra_agent.cli.streams import masker_of, write_masked
 from infra_agent.errors import InfraAgentError
-
-UNSAFE = {
-    code: None
-    for code in (*range(9), *range(11, 32), 127, *range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A))
-}
-
-
-def clean(text: str) -> str:
-    """Text without control and direction-changing characters: engine output never steers a terminal."""
-    return text.translate(UNSAFE)
+from infra_agent.redact.clean import clean, one_line, to_json
 
 
 def stdout() -> Console:
@@ -34,8 +29,8 @@ def stderr() -> Console:
 
 
 def print_json(document: Mapping[str, Any] | Sequence[Any]) -> None:
-    """One JSON document on stdout."""
-    sys.stdout.write(json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False) + "\n")
+    """One JSON document on stdout: as it is, but for secrets; control characters are escaped, never left out."""
+    write_masked(to_json(masker_of(sys.stdout).value(document)) + "\n")
 
 
 def print_lines(lines: Sequence[str]) -> None:
@@ -49,12 +44,17 @@ def print_error(error: InfraAgentError, as_json: bool) -> None:
     if as_json:
         print_json({"error": error_document(error)})
     console = stderr()
-    console.print(Text.assemble(("error: ", "bold red"), clean(error.message)))
+    console.print(Text.assemble(("error: ", "bold red"), one_line(error.message)))
     rows = [("last lines", line) for line in error.lines[-6:]]
     rows += [("where", error.where)] if error.where else []
     rows += [("try", error.hint)] if error.hint else []
     for name, value in rows:
-        console.print(Text(f"  {name:<12} {clean(value)}"))
+        console.print(Text(f"  {name:<12} {one_line(value)}"))
+
+
+def print_traceback() -> None:
+    """Where the present exception comes from, on stderr: for who asked for it."""
+    sys.stderr.write(clean(traceback.format_exc()))
 
 
 def error_document(error: InfraAgentError) -> dict[str, Any]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 from infra_agent.cli.options import JsonFlag, RunRef, runs_root
 from infra_agent.cli.output import print_json, print_lines
+from infra_agent.cli.streams import masker_of
 
 
 def report(ref: RunRef = "last", as_json: JsonFlag = False) -> int:
@@ -12,7 +15,7 @@ def report(ref: RunRef = "last", as_json: JsonFlag = False) -> int:
     from infra_agent.publish.publish import load_state, publish
 
     run_dir = find_run(runs_root(), ref)
-    html, document = publish(run_dir, load_state(run_dir))
+    html, document = publish(run_dir, load_state(run_dir), masker_of(sys.stdout))
     if as_json:
         print_json({"html": str(html), "json": str(document)})
     else:

@@ -14,11 +14,25 @@ import typer
 from infra_agent.cli.narrator import TerminalNarrator
 from infra_agent.cli.options import JsonFlag, NoSandbox, StackRef, runs_root
 from infra_agent.cli.output import print_json, print_lines, stderr
+from infra_agent.cli.spending import (
+    MaxDisk,
+    MaxLaunches,
+    MaxTokens,
+    MaxUsd,
+    PriceBoth,
+    PriceInput,
+    PriceOutput,
+    price_for,
+    with_ceilings,
+)
+from infra_agent.cli.streams import hide
 from infra_agent.errors import Interrupted, UsageError
+from infra_agent.redact.known import flag_values, hidden_argv
 
 if TYPE_CHECKING:
     from infra_agent.agent.brains.base import Brain
     from infra_agent.goal.model import Goal
+    from infra_agent.harness.budget.prices import FlatPrice
     from infra_agent.harness.session import Session
     from infra_agent.stack.model import Stack
 
@@ -34,6 +48,13 @@ def run(
     brain: Annotated[str, typer.Option("--brain", help="playbook, search or script.")] = "playbook",
     script: Annotated[Path | None, typer.Option("--script", help="Actions of the script brain (TOML).")] = None,
     budget: Annotated[str | None, typer.Option("--budget", help="Wall clock, e.g. 90s, 20m, 2h.")] = None,
+    max_usd: MaxUsd = None,
+    max_tokens: MaxTokens = None,
+    max_launches: MaxLaunches = None,
+    max_disk: MaxDisk = None,
+    price: PriceBoth = None,
+    price_input: PriceInput = None,
+    price_output: PriceOutput = None,
     seed: Annotated[
         int | None, typer.Option("--seed", min=0, max=MAX_SEED, help="Seed of the run; drawn when not given.")
     ] = None,
@@ -46,10 +67,14 @@ def run(
     With --json: {goal, understood} for --dry-run, else the report (see docs/report.schema.json).
     """
     wanted, notes = read_goal(goal, budget)
+    wanted = with_ceilings(wanted, max_usd, max_tokens, max_launches, max_disk)
+    given = price_for(brain, price, price_input, price_output)
     from infra_agent.goal.echo import describe
     from infra_agent.stack.files import resolve_stack
+    from infra_agent.stack.secrets import stack_secrets
 
     system, source = resolve_stack(stack, Path.cwd())
+    hide(stack_secrets(system))
     if dry_run:
         return _show(wanted, notes, source, system, as_json)
     from infra_agent.agent.start import make_brain
@@ -60,7 +85,7 @@ def run(
         for note in notes:
             narrator.line("", note)
         system = _prepared(system, source, narrator)
-        return _carry_out(wanted, system, chosen, script, seed, no_sandbox, narrator, as_json)
+        return _carry_out(wanted, system, source, chosen, script, given, seed, no_sandbox, narrator, as_json)
 
 
 def read_goal(text: str, budget: str | None) -> tuple[Goal, list[str]]:
@@ -123,8 +148,10 @@ def _prepared(stack: Stack, source: str, narrator: TerminalNarrator) -> Stack:
 def _carry_out(
     goal: Goal,
     stack: Stack,
+    source: str,
     brain: Brain,
     script: Path | None,
+    price: FlatPrice | None,
     seed: int | None,
     no_sandbox: bool,
     narrator: TerminalNarrator,
@@ -133,6 +160,7 @@ def _carry_out(
     from infra_agent.agent.start import Request, begin
     from infra_agent.harness.sandbox import hold_walls
     from infra_agent.ledger.runs import new_run_dir
+    from infra_agent.stack.files import DEMO
 
     walls = hold_walls(no_sandbox, stack.limits.memory_bytes)
     request = Request(
@@ -143,8 +171,11 @@ def _carry_out(
         seed=secrets.randbelow(2**31) if seed is None else seed,
         run_dir=new_run_dir(runs_root()),
         walls=walls,
-        command=("infra-agent", *sys.argv[1:]),
+        command=("infra-agent", *hidden_argv(sys.argv[1:])),
         script=script,
+        price=price,
+        stack_source=source if source == DEMO else str(Path(source).absolute()),
+        secrets=flag_values(sys.argv[1:]),
     )
     try:
         with begin(request, narrator) as session:
@@ -174,12 +205,15 @@ def finish(session: Session, brain: Brain, narrator: TerminalNarrator, as_json: 
         ) from None
     finally:
         if session.state.finished is not None:
-            publish(session.run_dir, session.state)
+            publish(session.run_dir, session.state, session.ledger.masker)
+    narrator.rest()
     _print_end(session, as_json)
     return finished.exit_code
 
 
 def _introduce(session: Session, brain: Brain, narrator: TerminalNarrator) -> None:
+    from infra_agent.goal.say import amount
+
     stack, started = session.stack, session.state.started
     engine = started.environment.get("engine_version", stack.engine)
     load = session.load
@@ -191,7 +225,9 @@ def _introduce(session: Session, brain: Brain, narrator: TerminalNarrator) -> No
     narrator.line(
         "Walls", f"{sandbox} · {session.walls.network} · run {session.run_dir.name} in {session.run_dir.parent}/"
     )
-    narrator.line("Budget", f"{session.budget.remaining_s() / 60:.0f} min, seed {session.seed}")
+    caps = [f"at most {amount(name, cap)}" for name, cap in session.budget.caps.model_dump(exclude_none=True).items()]
+    minutes = f"{session.budget.remaining_s() / 60:.0f} min"
+    narrator.line("Budget", f"{' · '.join([minutes, *caps])}, seed {session.seed}")
 
 
 def _print_end(session: Session, as_json: bool) -> None:

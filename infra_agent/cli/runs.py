@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,7 @@ import typer
 from infra_agent.cli.narrator import TerminalNarrator
 from infra_agent.cli.options import JsonFlag, NoSandbox, RunRef, runs_root
 from infra_agent.cli.output import print_json, print_lines, stderr
+from infra_agent.cli.streams import hide, masker_of
 from infra_agent.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -90,11 +92,13 @@ def resume(ref: RunRef = "last", no_sandbox: NoSandbox = False, as_json: JsonFla
     from infra_agent.cli.run import finish
     from infra_agent.harness.sandbox import hold_walls
     from infra_agent.ledger.runs import find_run
+    from infra_agent.stack.secrets import stack_secrets
 
     run_dir = find_run(runs_root(), ref)
     walls = hold_walls(no_sandbox)
     _require_same_walls(run_dir, walls)
     with TerminalNarrator(stderr()) as narrator, start.resume(run_dir, walls, narrator) as session:
+        hide(stack_secrets(session.stack))
         brain = start.make_brain(session.state.started.brain, run_dir / start.SCRIPT_FILE)
         narrator.line("Resumed", f"run {run_dir.name} after {len(session.state.events)} events")
         return finish(session, brain, narrator, as_json)
@@ -124,7 +128,7 @@ def cancel(ref: RunRef = "last", as_json: JsonFlag = False) -> int:
     from infra_agent.publish.publish import publish
 
     run_dir = find_run(runs_root(), ref)
-    with Ledger.open(run_dir, utc_now) as ledger:
+    with Ledger.open(run_dir, utc_now, masker_of(sys.stdout)) as ledger:
         state = ledger.state()
         if state.finished is not None:
             raise UsageError(f"run {run_dir.name} has ended already", hint=f"infra-agent runs show {run_dir.name}")
@@ -134,7 +138,7 @@ def cancel(ref: RunRef = "last", as_json: JsonFlag = False) -> int:
                 outcome="cancelled", exit_code=int(ExitCode.NOT_MET), sentence=sentence, elapsed_s=state.elapsed_s
             )
         )
-        publish(run_dir, ledger.state())
+        publish(run_dir, ledger.state(), ledger.masker)
     if as_json:
         print_json({"run": run_dir.name, "status": "cancelled"})
     else:

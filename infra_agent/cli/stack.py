@@ -25,8 +25,10 @@ def show(
     """The stack as understood. JSON keys: source, stack, and with --params: params[]."""
     from infra_agent.stack.engines import get_engine
     from infra_agent.stack.files import dump_stack, resolve_stack
+    from infra_agent.stack.secrets import hidden_stack
 
     system, source = resolve_stack(stack, Path.cwd())
+    system = hidden_stack(system)
     table = get_engine(system.engine).parameters()
     if as_json:
         document: dict[str, Any] = {"source": source, "stack": system.model_dump(mode="json")}

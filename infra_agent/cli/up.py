@@ -12,6 +12,7 @@ from infra_agent.changes.change import STOCK, settings_digest
 from infra_agent.cli.narrator import TerminalNarrator
 from infra_agent.cli.options import runs_root
 from infra_agent.cli.output import print_json, print_lines, stderr
+from infra_agent.cli.streams import hide
 from infra_agent.errors import ConfigError, UsageError
 from infra_agent.harness.ports import free_port, require_free
 from infra_agent.harness.relay import relayed
@@ -23,6 +24,7 @@ from infra_agent.stack.digest import stack_digest
 from infra_agent.stack.engines import get_engine
 from infra_agent.stack.files import DEMO, resolve_stack, validate_paths
 from infra_agent.stack.model import ParameterValue, Stack
+from infra_agent.stack.secrets import stack_secrets
 from infra_agent.stack.setup import env_ready
 
 POLL_S = 0.5
@@ -34,6 +36,7 @@ def serve_until_stopped(
 ) -> int:
     """Start the engine, print where it answers, and wait for Ctrl-C. 0 after a stop, StackError if it dies."""
     stack = _ready_stack(stack_ref)
+    hide(stack_secrets(stack))
     digest = stack_digest(stack, {})
     settings = stack.launch.parameters if run_ref is None else accepted_settings(run_ref, digest)
     engine = get_engine(stack.engine)

@@ -6,19 +6,15 @@ Not covered: what the stack can do with the goal.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from fractions import Fraction
 
+from infra_agent.goal.draft import Draft
+from infra_agent.goal.facts import read_facts
 from infra_agent.goal.model import (
     HIGHER_IS_BETTER,
     LATENCIES,
-    Constraints,
-    Direction,
-    Goal,
     Limit,
-    Load,
     Metric,
-    Scope,
     Statistic,
     Target,
 )
@@ -33,48 +29,12 @@ _VAGUE = {
     "speed": f"'speed' may mean output tokens/s, requests/s, {_LATENCY_CHOICES}",
     "performance": f"'performance' may mean output tokens/s, requests/s, {_LATENCY_CHOICES}",
 }
-MAX_CONCURRENCY = 4096
-
-
-@dataclass(slots=True)
-class Draft:
-    """What could be read so far; the complete ones become a Goal, the others the hint of an error."""
-
-    metric: Metric | None = None
-    statistic: Statistic | None = None
-    target: Target | None = None
-    load: Load | None = None
-    slo: list[Limit] = field(default_factory=list)
-    limits: list[Limit] = field(default_factory=list)
-    answers: bool = False
-    code: bool = False
-    budget_s: float | None = None
-    problems: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-    def goal(self, text: str) -> Goal:
-        """The Goal; metric, statistic and target must be set."""
-        if self.metric is None or self.target is None or self.statistic is None:
-            raise ValueError("draft incomplete")
-        direction = Direction.MAXIMISE if self.metric in HIGHER_IS_BETTER else Direction.MINIMISE
-        return Goal(
-            metric=self.metric,
-            statistic=self.statistic,
-            direction=direction,
-            target=self.target,
-            load=self.load,
-            slo=tuple(self.slo),
-            constraints=Constraints(answers_unchanged=self.answers, limits=tuple(self.limits)),
-            budget_s=self.budget_s,
-            scope=Scope(code=self.code),
-            text=text,
-        )
 
 
 def build(sentence: Sentence) -> Draft:
     """Check everything and collect problems; `problems` is empty exactly when the draft is complete."""
     draft = Draft()
-    _facts(draft, sentence)
+    read_facts(draft, sentence)
     objective, limits = _roles(draft, sentence.statements)
     _objective(draft, objective)
     for statement in limits:
@@ -321,53 +281,6 @@ def _place_limit(draft: Draft, statement: Statement, metric: Metric, target: Ato
 def _slo(draft: Draft) -> None:
     if draft.metric is Metric.GOODPUT_PER_S and not draft.slo:
         draft.problems.append("SLO missing: goodput counts requests that meet an SLO (with TTFT under 500 ms)")
-
-
-def _facts(draft: Draft, sentence: Sentence) -> None:
-    draft.answers = bool(sentence.answers)
-    scopes = {atom.name for atom in sentence.scopes}
-    if len(scopes) > 1:
-        draft.problems.append("contradiction: code changes are both allowed and excluded")
-    draft.code = scopes == {"code"}
-    _load(draft, sentence.loads)
-    _budget(draft, sentence.budgets)
-
-
-def _load(draft: Draft, loads: list[Atom]) -> None:
-    if not loads:
-        draft.notes.append("no load named: the stack's default load is used")
-        return
-    load = loads[0]
-    if len(loads) > 1:
-        draft.problems.append(f"contradiction: two loads ('{load.text}' and '{loads[1].text}')")
-    elif load.name == "poisson":
-        if load.number <= 0:
-            draft.problems.append(f"load out of range: '{load.text}' must be above zero")
-            return
-        draft.load = Load(arrivals="poisson", rate_per_s=float(load.number))
-    elif load.number.denominator != 1 or not 1 <= load.number <= MAX_CONCURRENCY:
-        draft.problems.append(
-            f"load out of range: '{load.text}'; concurrency is a whole number, 1 to {MAX_CONCURRENCY}"
-        )
-    else:
-        draft.load = Load(concurrency=int(load.number))
-
-
-def _budget(draft: Draft, budgets: list[Atom]) -> None:
-    if not budgets:
-        draft.notes.append("no budget named: the stack's default budget is used")
-        return
-    budget = budgets[0]
-    if len(budgets) > 1:
-        draft.problems.append(f"contradiction: two budgets ('{budget.text}' and '{budgets[1].text}')")
-    elif budget.number <= 0:
-        draft.problems.append(f"budget out of range: '{budget.text}' must be above zero")
-    elif budget.name in ("ms", "μs"):
-        draft.problems.append(
-            f"budget unclear: '{budget.text}' is too short for a budget; name its metric if it is a target"
-        )
-    else:
-        draft.budget_s = float(budget.number)
 
 
 def _left_over(draft: Draft, sentence: Sentence) -> None:

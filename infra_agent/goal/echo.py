@@ -9,7 +9,7 @@ from __future__ import annotations
 from infra_agent.errors import GoalError
 from infra_agent.goal.model import HIGHER_IS_BETTER, Goal, Limit, Metric, Statistic
 from infra_agent.goal.parse import read_goal
-from infra_agent.goal.say import plain
+from infra_agent.goal.say import amount, plain
 
 _LABELS = {
     Metric.OUTPUT_TOK_PER_S: "output tokens/s",
@@ -38,6 +38,8 @@ def describe(goal: Goal) -> str:
     elif goal.scope.code:
         parts.append("parameters and code may change")
     parts.append("the stack's default budget" if goal.budget_s is None else _duration(goal.budget_s))
+    caps = goal.budget.model_dump(exclude_none=True)
+    parts += [f"at most {amount(name, value)}" for name, value in caps.items()]
     return " · ".join(parts)
 
 

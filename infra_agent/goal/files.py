@@ -19,7 +19,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from infra_agent.errors import ConfigError
-from infra_agent.goal.model import Constraints, Goal, Limit, Load, Scope, Target
+from infra_agent.goal.model import Constraints, Goal, Limit, Load, Scope, SpendingCaps, Target
 
 _MODELS: dict[tuple[str, ...], type[BaseModel]] = {
     (): Goal,
@@ -29,6 +29,7 @@ _MODELS: dict[tuple[str, ...], type[BaseModel]] = {
     ("constraints",): Constraints,
     ("constraints", "limits"): Limit,
     ("scope",): Scope,
+    ("budget",): SpendingCaps,
 }
 
 

@@ -53,7 +53,7 @@ _TOKEN = re.compile(
 )
 _SEPARATORS = frozenset(",;.!?()[]{}|")
 _QUOTES = frozenset("\"'`*")
-_OPERATORS = frozenset(("<=", ">=", "=<", "=>", *"<>≤≥=%/+~≈&:@"))
+_OPERATORS = frozenset(("<=", ">=", "=<", "=>", *"<>≤≥=%/+~≈&:@$"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,10 +101,25 @@ class Scope(_Model):
     code: bool = False
 
 
+class SpendingCaps(_Model):
+    """Ceilings beside the wall clock, for everything the run does; None: no ceiling.
+
+    `tokens` counts input and output of a language model together, `turns` the actions a brain may ask for.
+    """
+
+    usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    tokens: int | None = Field(default=None, gt=0)
+    launches: int | None = Field(default=None, gt=0)
+    disk_bytes: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    turns: int | None = Field(default=None, gt=0)
+    gpu_s: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+
+
 class Goal(_Model):
     """One goal, complete and checkable before anything is spent.
 
-    `load` and `budget_s` may be None: the stack's default is then used and echoed.
+    `load` and `budget_s` may be None: the stack's default is then used and echoed. `budget_s` is wall clock, `budget`
+    everything else that has a ceiling.
     `slo` is set only for goodput: what a request must satisfy to count.
     """
 
@@ -116,6 +131,7 @@ class Goal(_Model):
     slo: tuple[Limit, ...] = ()
     constraints: Constraints = Constraints()
     budget_s: float | None = Field(default=None, gt=0)
+    budget: SpendingCaps = SpendingCaps()
     scope: Scope = Scope()
     text: str = ""
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from infra_agent.errors import GoalError
-from infra_agent.goal.build import Draft, build
+from infra_agent.goal.build import build
+from infra_agent.goal.draft import Draft
 from infra_agent.goal.lexer import MAX_TEXT_LENGTH, Token, tokenize
 from infra_agent.goal.model import HIGHER_IS_BETTER, LATENCIES, Goal, Metric, Statistic, Target
 from infra_agent.goal.numerals import read_numerals
 from infra_agent.goal.phrases import read_phrases
 from infra_agent.goal.rules import apply_rules
-from infra_agent.goal.say import NAMES, level, plain, sentence
+from infra_agent.goal.say import NAMES, amount, level, plain, sentence
 from infra_agent.goal.statements import read_statements
 
 EXAMPLE = "raise output tokens per second by 30 % at 8 concurrent requests, within 20 minutes"
@@ -80,6 +81,7 @@ def _known(draft: Draft) -> list[str]:
         parts.append("answers unchanged")
     if draft.budget_s is not None:
         parts.append(f"budget {plain(draft.budget_s)} s")
+    parts += [f"at most {amount(name, value)}" for name, value in draft.budget.model_dump(exclude_none=True).items()]
     return parts
 
 

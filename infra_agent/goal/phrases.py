@@ -9,7 +9,7 @@ An atom is a meaning of one letter (`kind`) with its payload. The letters are th
     ! negation     , separator      y by          t to            f of              m from          s as
     k current      j factor         ~ about       @ at            + plus            = is            g go/rise
     E get/reach    n than           H max           l limit       i article
-    r percentile   # ordinal end    Y as much       ? unknown
+    r percentile   # ordinal end    Y as much       e disk            ? unknown
 """
 
 from __future__ import annotations
@@ -137,6 +137,11 @@ _SIMPLE: dict[str, str] = {
     "z byte": "byte",
     "z %": "percent|%|per cent",
     "z x": "x|fold",
+    "z usd": "usd|$",
+    "z cents": "cents",
+    "z tokens": "token",
+    "z launches": "launch",
+    "e": "disk|disk space",
     "L latency": "latency|token latency|latency time",
     "L speed": "speed",
     "L performance": "performance",

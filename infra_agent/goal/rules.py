@@ -4,6 +4,7 @@ Each rule is a pattern over one-letter kinds and a function that replaces the ma
 
     Q time   G bytes   R rate   P percent   X multiple   7 bound or measure   6 change
     1 load   2 budget  3 answers unchanged  4 scope      5 "within" + time (budget or bound: `statements` decides)
+    8 money, tokens, launches or disk       9 a ceiling of one of these
 
 Covered: everything that is local to a few neighbouring words. What no rule consumes stays, and is refused later.
 Not covered: which bound belongs to which metric (`statements`).
@@ -34,6 +35,9 @@ _BYTES = {
     "gb": Fraction(10**9),
     "mib": Fraction(2**20),
     "gib": Fraction(2**30),
+}
+_SPENT = {"usd": ("usd", Fraction(1)), "cents": ("usd", Fraction(1, 100))} | {
+    name: (name, Fraction(1)) for name in ("tokens", "launches")
 }
 SET_VERBS = frozenset({"double", "triple", "quadruple", "halve"})
 _INVERSE = {"under": "at_least", "over": "at_most"}
@@ -89,7 +93,36 @@ def _quantity(atoms: list[Atom]) -> list[Atom]:
         return [Atom(kind="Q", number=number * _TIME[unit.name], name=unit.name, text=text)]
     if unit.name in _BYTES:
         return [Atom(kind="G", number=number * _BYTES[unit.name], name=unit.name, text=text)]
+    if unit.name in _SPENT:
+        name, scale = _SPENT[unit.name]
+        return [Atom(kind="8", number=number * scale, name=name, text=text)]
     return [Atom(kind="P" if unit.name == "%" else "X", number=number, text=text)]
+
+
+def _money(atoms: list[Atom]) -> list[Atom]:
+    """Read "$2" and "USD 2"."""
+    unit, number = atoms
+    return [Atom(kind="8", number=number.number, name="usd", text=_text(atoms))] if unit.name == "usd" else atoms
+
+
+def _disk(atoms: list[Atom]) -> list[Atom]:
+    return [Atom(kind="8", number=atoms[0].number, name="disk_bytes", text=_text(atoms))]
+
+
+def _ceiling(atoms: list[Atom]) -> list[Atom]:
+    """A ceiling by its own words; tokens need one of spending: "with at most 200 tokens" may mean the answers."""
+    said = any(atom.kind in "TIB" or (atom.kind, atom.name) == ("K", "using") for atom in atoms)
+    tokens = any(atom.kind == "8" and atom.name == "tokens" for atom in atoms)
+    return atoms if tokens and not said else _next_ceiling(atoms)
+
+
+def _next_ceiling(atoms: list[Atom]) -> list[Atom]:
+    """One more ceiling on money, tokens, launches or disk; left as it is when the words bound it from below."""
+    spent, cmp, after = _pick(atoms, "8"), _pick(atoms, "C"), _pick(atoms, "h")
+    if spent is None or any(word and _plain(word.name) != "at_most" for word in (cmp, after)):
+        return atoms
+    kept = [atoms[0]] if atoms[0].kind == "," else []
+    return [*kept, Atom(kind="9", number=spent.number, name=spent.name, text=_text(atoms[len(kept) :]))]
 
 
 def _sum_times(atoms: list[Atom]) -> list[Atom]:
@@ -284,17 +317,19 @@ _ANSWERS = _as("3")
 _RULES: tuple[tuple[str, Make], ...] = (
     # quantities (articles are still there)
     (r"N#r|rN", _percentile),
+    (r"zN", _money),
     (r"[N]z|Ff?i?z|i(?=z)z", _quantity),
     (r"Q,i?F(?!i?f?i?[MSzV])", _and_a_part),
     (r"Q(?:,?Q)+", _sum_times),
     (r"NM", _rate),
     (r"i", _drop),
     (r"z(?=N)N", lambda a: [Atom(kind="X", number=a[1].number, text=_text(a))] if a[0].name == "x" else a),
+    (r"Gf?e", _disk),
     # comparators
-    (r"H(?=f?~?[QGRPNX])", lambda a: [Atom(kind="C", name="at_most", text=_text(a))]),
-    (r"(?<=[QGR])H", lambda a: [Atom(kind="h", name="at_most", text=_text(a))]),
+    (r"H(?=f?~?[QGRPNX8])", lambda a: [Atom(kind="C", name="at_most", text=_text(a))]),
+    (r"(?<=[QGR8])H", lambda a: [Atom(kind="h", name="at_most", text=_text(a))]),
     (r"H", _max),
-    (r"(?<=[QGR])C(?=,|$)", _postfix),
+    (r"(?<=[QGR8])C(?=,|$)", _postfix),
     (r"![gVDE]*(?:S?f?M@?S?)[gVDt]*C|!K?[gVDET]*C", _negated),
     # answers, scope
     (r"!W[Itf]?A|!AW|A!W|!WA", _ANSWERS),
@@ -312,6 +347,9 @@ _RULES: tuple[tuple[str, Make], ...] = (
     (r"I?B[f=t]?C?Qh?|[CK]?QB|(?<![MS])TC?Qh?", _budget),
     (r"(?:^|,)C?Qh?(?=,|$)", _lone_time),
     (r"IC?Qh?", _within),
+    # ceilings beside time
+    (r"I?B[f=t]?C?8h?|[CK]?8B|[KTI]+C8h?|[KTI]+8h|[TI]8|C8h?|8h", _ceiling),
+    (r"(?<=[259]),C?8h?", _next_ceiling),
     # a limit as a noun or verb
     (r"S?f?M@?S?l[f@=t]?(?=[QGR])", _limit_word),
     (r"l[ft]?S?f?M@?S?[t@]?(?=[QGR])", _limit_word),

@@ -6,6 +6,7 @@ Not covered: goals that only a file can state (a lower limit on a latency).
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 from infra_agent.goal.model import HIGHER_IS_BETTER, Goal, Limit, Metric, Statistic
@@ -22,6 +23,7 @@ NAMES = {
     Metric.STARTUP_S: "start-up time",
     Metric.MEMORY_BYTES: "memory",
 }
+_SINGULAR = {"tokens": "token", "launches": "launch", "turns": "turn"}
 _RATE_UNITS = {
     Metric.OUTPUT_TOK_PER_S: "output tok/s",
     Metric.TOTAL_TOK_PER_S: "total tok/s",
@@ -54,6 +56,18 @@ def level(metric: Metric, value: float) -> str:
     return f"{plain(value)} s"
 
 
+def amount(name: str, value: float) -> str:
+    """An amount of one kind of spending, named as in `goal.budget`, with its unit."""
+    if name == "usd":
+        return f"{value:.2f} USD" if value >= 0.01 or value == 0 else f"{plain(float(f'{value:.2g}'))} USD"
+    if name == "disk_bytes":
+        return f"{level(Metric.MEMORY_BYTES, float(f'{value:.6g}'))} of disk"
+    if name == "gpu_s":
+        return f"{plain(float(f'{value:.6g}'))} GPU seconds"
+    number = math.ceil(value)
+    return f"{number} {_SINGULAR[name] if number == 1 else name}"
+
+
 def _scaled(value: float, scale: Fraction) -> str:
     exact = Fraction(repr(value)) * scale
     digits = f"{exact.numerator * 10**30 // exact.denominator:031d}"
@@ -79,7 +93,17 @@ def sentence(goal: Goal) -> str:
         words.append("code changes allowed")
     if goal.budget_s is not None:
         words.append(f"within {_budget(goal.budget_s)}")
+    words += [f"using at most {ceiling}" for ceiling in _ceilings(goal)]
     return ", ".join(words)
+
+
+def _ceilings(goal: Goal) -> list[str]:
+    """Ceilings beside time, as the grammar reads them; turns and GPU seconds can only be said in a file."""
+    caps = goal.budget
+    found = [f"{plain(caps.usd)} dollars"] if caps.usd is not None else []
+    found += [f"{caps.tokens} tokens"] if caps.tokens is not None else []
+    found += [f"{caps.launches} launches"] if caps.launches is not None else []
+    return found + ([f"{level(Metric.MEMORY_BYTES, caps.disk_bytes)} of disk"] if caps.disk_bytes is not None else [])
 
 
 def _objective(goal: Goal, name: str, *, higher: bool) -> str:

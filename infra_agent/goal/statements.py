@@ -66,6 +66,7 @@ class Sentence:
     statements: list[Statement] = field(default_factory=list)
     loads: list[Atom] = field(default_factory=list)
     budgets: list[Atom] = field(default_factory=list)
+    ceilings: list[Atom] = field(default_factory=list)
     answers: list[Atom] = field(default_factory=list)
     scopes: list[Atom] = field(default_factory=list)
     left: list[Atom] = field(default_factory=list)
@@ -143,6 +144,7 @@ class _Reader:
             "2": self.sentence.budgets,
             "3": self.sentence.answers,
             "4": self.sentence.scopes,
+            "9": self.sentence.ceilings,
         }.get(atom.kind)
         if place is None:
             return False

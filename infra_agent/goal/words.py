@@ -27,6 +27,10 @@ mib: mib mebibyte mebibytes
 byte: byte bytes
 percent: percent pct % percents
 cent: cent
+cents: cents
+usd: usd dollar dollars bucks
+disk: disk disks storage
+launch: launch launches
 x: x times
 fold: fold
 twofold: twofold
@@ -111,8 +115,8 @@ start: start starts starting startup boot boots
 _BARE = """
     by to from of as at in within inside per a an the each every first time until between inter end ttft tpot
     itl tbt e2e goodput rss rps qps tps total peak resident set size footprint consumption rate cold ready
-    launch duration full tail way once flight least most or so long such that subject w o t lat any gap offered
-    load budgeted you have got spent all well completion i equal north exactly speed token much many high
+    duration full tail way once flight least most or so long such that subject w o t lat any gap offered
+    load budgeted you have got spent space all well completion i equal north exactly speed token much many high
     intertoken
 """
 _FILLERS = """

@@ -1,16 +1,18 @@
-"""The environment of an engine: an allow-list of the harness's own variables, plus what the launch plan sets.
+"""The environment of a child: an allow-list of the harness's own variables, plus what the launch plan sets.
 
-Covered: secrets of the harness never reach the engine, HOME points into the run's scratch directory, a model cache
-in the user's home stays readable without the login token beside it, and the paths that a stack names.
-Not covered: what the stack file itself puts into the launch environment is passed on as written.
+Covered: secrets of the harness never reach an engine or a tool, HOME points into the run's scratch directory, a model
+cache in the user's home stays readable without the login token beside it, the paths that a stack names, engines are
+told to send no usage reports.
+Not covered: what the stack file itself puts into the launch environment is passed on as written (secrets among it are
+masked in everything that the harness writes: `redact`).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from infra_agent.redact.known import address_secrets, is_secret_name
 from infra_agent.stack.model import Stack
 
 _ALLOWED = frozenset(
@@ -18,8 +20,7 @@ _ALLOWED = frozenset(
     | {"TRANSFORMERS_OFFLINE", "HF_HUB_CACHE"}
 )
 _ALLOWED_PREFIXES = ("LC_", "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "CUDA_", "NVIDIA_", "HIP_", "ROCR_", "HSA_")
-_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
-_SHORTEST_SECRET = 8
+_NO_REPORTS = {"DO_NOT_TRACK": "1", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
 _COMPILE_CACHES = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"}
 
 
@@ -30,7 +31,7 @@ def child_env(
 
     `compile_cache` keeps compiled kernels from launch to launch; without it every launch compiles anew.
     """
-    env = {name: value for name, value in parent.items() if _may_pass(name)}
+    env = tool_env(parent) | _NO_REPORTS
     cache = _model_cache(parent)
     if cache is not None:
         env.setdefault("HF_HUB_CACHE", str(cache))
@@ -47,18 +48,14 @@ def named_paths(stack: Stack) -> list[Path]:
     return [Path(name).absolute() for name in (stack.model, *stack.sources) if name and Path(name).exists()]
 
 
-def secret_values(*environments: Mapping[str, str]) -> frozenset[str]:
-    """Values of variables whose names say that they are secret; too short ones would mask ordinary text."""
-    return frozenset(
-        value
-        for environment in environments
-        for name, value in environment.items()
-        if _SECRET_NAME.search(name) and len(value) >= _SHORTEST_SECRET
-    )
+def tool_env(parent: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a short-lived helper: what is on the allow-list, nothing that is or holds a secret."""
+    return {name: value for name, value in parent.items() if _may_pass(name, value)}
 
 
-def _may_pass(name: str) -> bool:
-    return (name in _ALLOWED or name.startswith(_ALLOWED_PREFIXES)) and not _SECRET_NAME.search(name)
+def _may_pass(name: str, value: str) -> bool:
+    allowed = name in _ALLOWED or name.startswith(_ALLOWED_PREFIXES)
+    return allowed and not is_secret_name(name) and not any(address_secrets(value))
 
 
 def _model_cache(parent: Mapping[str, str]) -> Path | None:

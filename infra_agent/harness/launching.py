@@ -11,10 +11,12 @@ from typing import Literal
 from infra_agent.changes.change import STOCK
 from infra_agent.errors import BudgetSpent, StackError
 from infra_agent.harness.launch_errors import LaunchFailed
+from infra_agent.harness.launch_payment import paid_launch
 from infra_agent.harness.ports import free_port
 from infra_agent.harness.server import Server, attach, serve
 from infra_agent.harness.session import Session
 from infra_agent.ledger import kinds as k
+from infra_agent.redact.known import hidden_argv, hidden_env
 from infra_agent.stack.engines.base import LaunchPlan
 from infra_agent.stack.model import Stack
 
@@ -46,17 +48,19 @@ def launched(
             yield launch
         return
     plan = session.engine.plan(session.stack, session.settings_of(candidate), free_port())
-    _record_start(session, launch_id, candidate, arm, purpose, lane, plan)
-    with _recorded(session, launch_id) as end:
-        end.log = _log_path(session, launch_id)
-        scratch = session.run_dir / "scratch" / launch_id
-        scratch.mkdir(parents=True, exist_ok=True)
-        with _budget_not_engine(session), serve(
-            plan, session.engine, _within_budget(session), walls=session.walls, scratch=scratch, log_path=end.log,
-            with_reporter=reporter, on_event=session.narrator.status, clock=session.clock,
-        ) as server:  # fmt: skip
-            end.ready_s = server.ready_s
-            yield Launch(launch_id, server)
+    scratch = session.run_dir / "scratch" / launch_id
+    log = _log_path(session, launch_id)
+    with paid_launch(session, plan, session.settings_of(candidate).get("device"), (scratch, log, log)):
+        _record_start(session, launch_id, candidate, arm, purpose, lane, plan)
+        with _recorded(session, launch_id) as end:
+            end.log = log
+            scratch.mkdir(parents=True, exist_ok=True)
+            with _budget_not_engine(session), serve(
+                plan, session.engine, _within_budget(session), walls=session.walls, scratch=scratch, log_path=log,
+                with_reporter=reporter, on_event=session.narrator.status, clock=session.clock,
+            ) as server:  # fmt: skip
+                end.ready_s = server.ready_s
+                yield Launch(launch_id, server)
 
 
 def expected_start_s(session: Session) -> float:
@@ -138,8 +142,8 @@ def _record_start(
             {
                 "id": launch_id, "candidate": candidate, "arm": STOCK if candidate == STOCK else arm,
                 "purpose": purpose, "lane": lane, "settings": dict(settings),
-                "argv": plan.argv if plan else ("attached", session.stack.url or ""),
-                "env": dict(plan.env) if plan else {},
+                "argv": hidden_argv(plan.argv) if plan else ("attached", session.stack.url or ""),
+                "env": hidden_env(plan.env) if plan else {},
             }
         )
     )  # fmt: skip

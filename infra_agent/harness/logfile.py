@@ -1,6 +1,7 @@
 """A log that stays small however much is written: the first part goes to disk, the last part is kept in memory.
 
-Covered: bounded disk and memory, a count of what was dropped, the newest lines at any time.
+Covered: bounded disk and memory, a count of what was dropped, the newest lines at any time; secrets are masked before
+anything is kept.
 Not covered: a harness killed after the first part is full loses the last part.
 """
 
@@ -8,6 +9,9 @@ from __future__ import annotations
 
 from collections import deque
 from pathlib import Path
+
+from infra_agent.redact.masker import NO_SECRETS, Masker
+from infra_agent.redact.stream import MaskedStream
 
 HEAD_BYTES = 16 * 1024 * 1024
 TAIL_BYTES = 4 * 1024 * 1024
@@ -17,7 +21,9 @@ _RECENT_BYTES = 64 * 1024
 class BoundedLog:
     """Append-only log of at most `head_bytes + tail_bytes` (plus one line that counts the bytes dropped between)."""
 
-    def __init__(self, path: Path, *, head_bytes: int = HEAD_BYTES, tail_bytes: int = TAIL_BYTES) -> None:
+    def __init__(
+        self, path: Path, *, head_bytes: int = HEAD_BYTES, tail_bytes: int = TAIL_BYTES, masker: Masker = NO_SECRETS
+    ) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
         self._file = path.open("wb", buffering=0)
@@ -26,10 +32,14 @@ class BoundedLog:
         self._tail: deque[bytes] = deque()
         self._tail_size = 0
         self._recent = b""
+        self._masked = MaskedStream(masker)
         self.dropped_bytes = 0
 
     def write(self, data: bytes) -> None:
-        """Append output as it was read."""
+        """Append output as it was read; the unfinished last line may be kept back until its end is known."""
+        self._append(self._masked.feed(data))
+
+    def _append(self, data: bytes) -> None:
         head, rest = data[: self._head_left], data[self._head_left :]
         if head:
             self._file.write(head)
@@ -40,12 +50,13 @@ class BoundedLog:
 
     def recent(self) -> bytes:
         """The newest output, at most 64 KiB."""
-        return self._recent
+        return (self._recent + self._masked.held())[-_RECENT_BYTES:]
 
     def close(self) -> None:
         """Write the kept last part, with the count of what is missing before it."""
         if self._file.closed:
             return
+        self._append(self._masked.flush())
         if self.dropped_bytes:
             self._file.write(f"\n... {self.dropped_bytes} bytes dropped ...\n".encode())
         for chunk in self._tail:

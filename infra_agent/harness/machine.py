@@ -20,6 +20,7 @@ from pathlib import Path
 import psutil
 
 from infra_agent.harness import tree
+from infra_agent.harness.environment import tool_env
 from infra_agent.harness.mounts import gpu_nodes
 from infra_agent.harness.text import clean_line
 
@@ -125,7 +126,9 @@ def _gpus() -> str:
     if smi:
         with contextlib.suppress(OSError, subprocess.SubprocessError):
             command = [smi, "--query-gpu=name,memory.total", "--format=csv,noheader"]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=_SMI_TIMEOUT_S, check=True)
+            done = subprocess.run(
+                command, env=tool_env(os.environ), capture_output=True, text=True, timeout=_SMI_TIMEOUT_S, check=True
+            )
             return "; ".join(clean_line(line) for line in done.stdout.splitlines() if line.strip())
     return ", ".join(str(node) for node in gpu_nodes())
 

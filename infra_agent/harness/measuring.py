@@ -171,9 +171,12 @@ def record_snapshot(session: Session, launch: Launch, *, candidate: str, lane: k
 
 
 def collect_answers(session: Session, launch: Launch) -> tuple[Answer, ...]:
-    """Greedy answers of a running server, at the goal's concurrency, because batching interacts."""
+    """Greedy answers of a running server, at the goal's concurrency, because batching interacts.
+
+    Secrets in them are masked at once: they are compared with answers that were kept in the ledger.
+    """
     workload, reference = session.stack.workload, session.stack.reference
-    return collect(
+    answers = collect(
         launch.server.base_url,
         workload.endpoint,
         launch.server.model,
@@ -183,6 +186,8 @@ def collect_answers(session: Session, launch: Launch) -> tuple[Answer, ...]:
         timeout_s=workload.request_timeout_s,
         via=launch.server.via,
     )
+    masker = session.ledger.masker
+    return tuple(Answer.from_json(masker.value(answer.to_json())) for answer in answers) if masker else answers
 
 
 def record_reference_answers(session: Session, launch: Launch) -> None:

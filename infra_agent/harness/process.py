@@ -29,6 +29,7 @@ from infra_agent.harness.limits import NO_LIMITS, Exceeded, Limits, exceeded_in,
 from infra_agent.harness.logfile import BoundedLog
 from infra_agent.harness.sandbox import Walls, outer_env, wrap
 from infra_agent.harness.text import clean_lines
+from infra_agent.redact.masker import Masker
 from probes.net.connector import NAME as HAND_OVER
 
 _KEEPER = Path(__file__).with_name("keeper.py")
@@ -43,14 +44,14 @@ class ManagedProcess:
     """A running engine. Create with `start`; always `stop` it."""
 
     def __init__(
-        self, popen: subprocess.Popen[bytes], report: int, log: BoundedLog, walls: Walls, secrets: Collection[str]
+        self, popen: subprocess.Popen[bytes], report: int, log: BoundedLog, walls: Walls, masker: Masker
     ) -> None:
         self._popen = popen
         self._report = report
         self._reported = b""
         self._log = log
         self._walls = walls
-        self._secrets = secrets
+        self._masker = masker
         self._wake_read, self._wake_write = os.pipe()
         self._peak_bytes = 0
         self._cpu_s = 0.0
@@ -91,7 +92,8 @@ class ManagedProcess:
                 tasks=limits.tasks_inside,
             )  # fmt: skip
             surrounding = outer_env() if outer is None else outer
-        log = BoundedLog(log_path)
+        masker = Masker(secrets)
+        log = BoundedLog(log_path, masker=masker)
         report_read, report_write = os.pipe()
         try:
             popen = subprocess.Popen(
@@ -112,7 +114,7 @@ class ManagedProcess:
             os.close(report_write)
             if hand_over is not None:
                 hand_over.listener.close()
-        return cls(popen, report_read, log, walls, secrets)
+        return cls(popen, report_read, log, walls, masker)
 
     @property
     def pid(self) -> int:
@@ -156,7 +158,7 @@ class ManagedProcess:
         """The last lines of output, safe to show. After the end of the process they are complete."""
         if not self.alive():
             self._drain.join(_LEAST_KILL_S)
-        return clean_lines(self._log.recent(), count, self._secrets)
+        return clean_lines(self._log.recent(), count, self._masker)
 
     def own_pids(self) -> frozenset[int]:
         """Every process that belongs to this launch, the sandbox's own included."""
@@ -276,7 +278,9 @@ class ManagedProcess:
             return
         self._drain.join(timeout_s)
         os.write(self._wake_write, b"x")
-        self._drain.join()
+        self._drain.join(_LEAST_KILL_S)
+        if self._drain.is_alive():
+            return  # Only a disk that does not answer holds it: its descriptors must not be closed under it.
         os.close(self._wake_read)
         os.close(self._wake_write)
         self._wake_read = self._wake_write = -1

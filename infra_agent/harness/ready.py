@@ -1,7 +1,7 @@
 """Is a server ready? Health answers 200, and one short request is answered for the right model.
 
 Covered: death, hang, refusals, dropped connections and a wrong model, each told apart; lazily loading engines, whose
-first request belongs to their start-up time.
+first request belongs to their start-up time; an answer that trickles in without end.
 Not covered: engines that need a key to be talked to.
 """
 
@@ -10,11 +10,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 
+from infra_agent.harness.deadline import within
 from infra_agent.harness.identity import expected_models, is_expected
 from infra_agent.harness.launch_errors import LaunchFailed, Outcome, WrongModel
 from infra_agent.stack.engines.base import Engine
@@ -71,10 +73,10 @@ class ReadyCheck:
             self._require_alive()
             try:
                 timeout_s = max(_POLL_S, min(_HEALTH_TIMEOUT_S, self._left_s()))
-                last_status = client.get(self.engine.health_path, timeout=timeout_s).status_code
+                last_status = within(timeout_s, partial(self._health, client, timeout_s)).status_code
                 if last_status == httpx.codes.OK:
                     return
-            except httpx.TransportError:
+            except (httpx.TransportError, TimeoutError):
                 pass
             if self._left_s() <= 0:
                 limit_s = self.stack.limits.start_timeout_s
@@ -85,6 +87,9 @@ class ReadyCheck:
                 )
             time.sleep(_POLL_S)
 
+    def _health(self, client: httpx.Client, timeout_s: float) -> httpx.Response:
+        return client.get(self.engine.health_path, timeout=timeout_s)
+
     def _until_answered(self, client: httpx.Client) -> str:
         drops = 0
         while True:
@@ -92,8 +97,8 @@ class ReadyCheck:
             if self._left_s() <= 0:
                 raise self._no_answer()
             try:
-                response = self._request(client)
-            except httpx.TimeoutException:
+                response = within(max(_POLL_S, self._left_s()), partial(self._request, client))
+            except (httpx.TimeoutException, TimeoutError):
                 raise self._no_answer() from None
             except httpx.TransportError as error:
                 drops += 1

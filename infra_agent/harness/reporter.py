@@ -12,6 +12,7 @@ import shutil
 import socket
 import struct
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -59,9 +60,10 @@ def ask(directory: Path, timeout_s: float = _TIMEOUT_S) -> Snapshot:
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(timeout_s)
+            ends_s = time.monotonic() + timeout_s
             connection.connect(str(directory / _SOCKET_NAME))
             _send(connection, {"ask": "snapshot"})
-            return _parse(_receive_document(connection))
+            return _parse(_receive_document(connection, ends_s))
     except (OSError, EOFError, ValueError) as error:
         return Snapshot(errors={"reporter": str(error) or type(error).__name__})
 
@@ -82,16 +84,21 @@ def _send(connection: socket.socket, document: object) -> None:
     connection.sendall(struct.pack("!I", len(data)) + data)
 
 
-def _receive_document(connection: socket.socket) -> object:
-    (length,) = struct.unpack("!I", _receive(connection, 4))
+def _receive_document(connection: socket.socket, ends_s: float) -> object:
+    (length,) = struct.unpack("!I", _receive(connection, 4, ends_s))
     if length > _LARGEST_ANSWER:
         raise ValueError(f"the reporter's answer has {length} bytes")
-    return json.loads(_receive(connection, length))
+    return json.loads(_receive(connection, length, ends_s))
 
 
-def _receive(connection: socket.socket, count: int) -> bytes:
+def _receive(connection: socket.socket, count: int, ends_s: float) -> bytes:
+    """Exactly `count` bytes; the deadline is for all of them, however slowly they come."""
     data = bytearray()
     while len(data) < count:
+        left_s = ends_s - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError("the reporter's answer did not come to an end")
+        connection.settimeout(left_s)
         chunk = connection.recv(count - len(data))
         if not chunk:
             raise EOFError("the reporter closed the connection")

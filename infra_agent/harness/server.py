@@ -16,13 +16,14 @@ from pathlib import Path
 
 from infra_agent.errors import ConfigError
 from infra_agent.harness import ports, reporter
-from infra_agent.harness.environment import child_env, named_paths, secret_values
+from infra_agent.harness.environment import child_env, named_paths
 from infra_agent.harness.handover import HandOver, hand_over
 from infra_agent.harness.launch_errors import LaunchFailed, Outcome, describe_exit, explain
 from infra_agent.harness.limits import limits_for
 from infra_agent.harness.process import ManagedProcess
 from infra_agent.harness.ready import Readiness, ReadyCheck
 from infra_agent.harness.sandbox import Walls
+from infra_agent.redact.known import flag_values, secret_values
 from infra_agent.stack.engines.base import Engine, LaunchPlan
 from infra_agent.stack.model import Stack
 
@@ -129,7 +130,7 @@ def serve(
             walls=walls,
             writable=writable,
             readable=named_paths(stack),
-            secrets=secret_values(os.environ, plan.env),
+            secrets=secret_values(os.environ, plan.env) | flag_values(plan.argv),
             hand_over=reached,
             limits=limits_for(stack.limits.memory_bytes, scratch),
         )

@@ -70,9 +70,15 @@ class Session:
 
     def settings_of(self, candidate: str) -> Mapping[str, ParameterValue]:
         """Complete settings of `stock` or of a candidate."""
+        stock = self.stock_settings
         if candidate == STOCK:
-            return self.stock_settings
-        return self.state.candidates[candidate].proposed.settings
+            return stock
+        # The ledger holds no secrets: a setting that was masked there has stock's own value.
+        masker = self.ledger.masker
+        return {
+            name: stock[name] if name in stock and value == masker.value(stock[name]) else value
+            for name, value in self.state.candidates[candidate].proposed.settings.items()
+        }
 
     def title_of(self, candidate: str) -> str:
         """What people call it."""

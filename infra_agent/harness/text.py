@@ -1,35 +1,27 @@
-"""Engine output made safe to show: control sequences removed, progress bars collapsed, known secrets masked.
+"""Lines of an engine's output made safe to show: progress bars collapsed, control sequences removed, secrets masked.
 
-Covered: ANSI and OSC sequences, control and bidi characters, invalid UTF-8, carriage-return progress bars.
-Not covered: secrets that the harness does not hold itself, and secrets in an encoded form.
+Covered: carriage-return progress bars, invalid UTF-8, and what `redact` covers.
+Not covered: what the lines mean.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection
+from infra_agent.redact.clean import strip
+from infra_agent.redact.masker import NO_SECRETS, Masker
 
-_ESCAPES = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI
-    r"|\x1b[\]PX^_].*?(?:\x07|\x1b\\|$)"  # OSC, DCS, SOS, PM, APC
-    r"|\x1b[ -/]*[0-~]?"
-)
-_UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 _LINE_CHARACTERS = 500
 
 
-def clean_line(line: str, secrets: Collection[str] = ()) -> str:
+def clean_line(line: str, masker: Masker = NO_SECRETS) -> str:
     """One line without control sequences; of a redrawn line only its last state; secrets become `***`."""
-    states = [state for state in _ESCAPES.sub("", line).split("\r") if state.strip()]
-    text = _UNSAFE.sub("", states[-1] if states else "")
-    for secret in sorted(secrets, key=len, reverse=True):
-        text = text.replace(secret, "***")
+    states = [state for state in line.split("\r") if strip(state).strip()]
+    text = masker.text(strip(states[-1] if states else ""))
     return text.rstrip()[:_LINE_CHARACTERS]
 
 
-def clean_lines(data: bytes, count: int, secrets: Collection[str] = ()) -> tuple[str, ...]:
+def clean_lines(data: bytes, count: int, masker: Masker = NO_SECRETS) -> tuple[str, ...]:
     """The last `count` non-empty lines of raw output, cleaned."""
     if count <= 0:
         return ()
-    lines = (clean_line(line, secrets) for line in data.decode("utf-8", "replace").split("\n"))
+    lines = (clean_line(line, masker) for line in data.decode("utf-8", "replace").split("\n"))
     return tuple([line for line in lines if line][-count:])

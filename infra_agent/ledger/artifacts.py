@@ -14,22 +14,23 @@ from pathlib import Path
 
 from infra_agent.errors import LedgerError
 from infra_agent.ledger.disk import flush, flush_directory
+from infra_agent.redact.masker import NO_SECRETS, Masker
+from infra_agent.redact.stream import masked_chunks
 
 FOLDER = "artifacts"
 _NAME = re.compile(r"[0-9a-f]{64}")
 _PART = ".part-"
-_CHUNK = 1 << 20
 
 
-def put(run_dir: Path, content: bytes | Path) -> str:
-    """Store a copy and return its name (sha256). OSError if it cannot be read or written."""
+def put(run_dir: Path, content: bytes | Path, masker: Masker = NO_SECRETS) -> str:
+    """Store a copy without secrets and return its name (sha256). OSError if it cannot be read or written."""
     folder = run_dir / FOLDER
     folder.mkdir(exist_ok=True)
     part = folder / (_PART + secrets.token_hex(8))
     digest = hashlib.sha256()
     try:
         with io.BytesIO(content) if isinstance(content, bytes) else content.open("rb") as source, part.open("xb") as to:
-            while chunk := source.read(_CHUNK):
+            for chunk in masked_chunks(source, masker):
                 digest.update(chunk)
                 to.write(chunk)
             to.flush()

@@ -7,7 +7,7 @@ A resumed run is no longer finished; the earlier end stays among `events`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import singledispatch
 from typing import Any
@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from infra_agent.errors import LedgerError
 from infra_agent.ledger import kinds as k
 from infra_agent.ledger.event import Event
+from infra_agent.ledger.spending import Amounts, Spending
 from infra_agent.ledger.state import CandidateState, RunState, Stamped
 
 STOCK = "stock"
@@ -209,6 +210,23 @@ def _final(data: k.FinalMeasured, state: RunState, seq: int) -> Fields:
 @_changes.register
 def _note(data: k.Note, state: RunState, seq: int) -> Fields:
     return {"notes": (*state.notes, data)}
+
+
+@_changes.register
+def _reserved(data: k.BudgetReserved, state: RunState, seq: int) -> Fields:
+    return _spent(state.spending.reserve, data)
+
+
+@_changes.register
+def _settled(data: k.BudgetSettled, state: RunState, seq: int) -> Fields:
+    return _spent(state.spending.settle, data)
+
+
+def _spent(change: Callable[[str, Amounts], Spending], data: k.BudgetReserved | k.BudgetSettled) -> Fields:
+    try:
+        return {"spending": change(data.id, {str(kind): amount for kind, amount in data.amounts.items()})}
+    except ValueError as error:
+        raise _OutOfOrderError(str(error)) from None
 
 
 @_changes.register

@@ -6,7 +6,7 @@ Ratios are candidate / base of the goal's metric, oriented so that above 1 is be
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -15,6 +15,9 @@ from infra_agent.stack.model import ParameterValue, Stack
 
 Lane = Literal["agent", "honesty", "final"]
 Settings = dict[str, ParameterValue]
+SpendKind = Literal["tokens_in", "tokens_out", "usd", "launches", "disk_bytes", "gpu_s"]
+"""What is budgeted beside wall clock (counted by time stamps) and turns (counted by actions)."""
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class EventData(BaseModel):
@@ -56,6 +59,10 @@ class RunStarted(EventData):
     environment: dict[str, str | int | float]
     walls: dict[str, str]
     command: tuple[str, ...] = ()
+    price: dict[str, NotNegative] = Field(default_factory=dict)
+    """USD per million tokens as the user gave it, `input_usd` and `output_usd`; empty when nobody did."""
+    stack_source: str = ""
+    """Where the stack was read from: needed on resume when it holds secrets, which are not kept here."""
 
 
 class RunResumed(EventData):
@@ -305,8 +312,27 @@ class Note(EventData):
     """A line worth keeping: what was not measured, what degraded, what a person should know."""
 
     kind: ClassVar[str] = "note"
-    topic: Literal["not_measured", "degraded", "info", "warning"]
+    topic: Literal["not_measured", "degraded", "info", "warning", "stalled"]
     text: str
+
+
+class BudgetReserved(EventData):
+    """Set aside before it is spent; on the disk before anything is done. It counts in full until it is settled."""
+
+    kind: ClassVar[str] = "budget_reserved"
+    synced: ClassVar[bool] = True
+    id: str
+    what: str
+    amounts: dict[SpendKind, NotNegative]
+
+
+class BudgetSettled(EventData):
+    """What a reservation really used: failures, cut streams and unreadable answers are charged like any other."""
+
+    kind: ClassVar[str] = "budget_settled"
+    id: str
+    amounts: dict[SpendKind, NotNegative]
+    outcome: str = ""
 
 
 class Interrupted(EventData):
@@ -332,6 +358,7 @@ KINDS: dict[str, type[EventData]] = {
     for model in (
         RunStarted, RunResumed, Recovered, PhaseStarted, LaunchStarted, LaunchEnded, ObservationMade, HypothesisStated,
         CandidateProposed, ActionTaken, ActionRefused, Screened, NoiseKnown, BlockMeasured, Looked, VerdictGiven,
-        Accepted, WaitingForApproval, HonestyRow, FinalMeasured, Note, Interrupted, RunFinished,
+        Accepted, WaitingForApproval, HonestyRow, FinalMeasured, Note, BudgetReserved, BudgetSettled, Interrupted,
+        RunFinished,
     )
 }  # fmt: skip

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from infra_agent.ledger import kinds as k
+from infra_agent.ledger.spending import Spending
 
 
 class Stamped(NamedTuple):
@@ -58,4 +59,5 @@ class RunState:
     turns: int = 0
     """Actions a brain has asked for so far, refused ones included."""
     elapsed_s: float = 0.0
+    spending: Spending = field(default_factory=Spending)
     sessions: int = 1

@@ -1,6 +1,7 @@
 """The ledger file of one run: append-only, one writer, every event in memory as it will be read back.
 
-Covered: exclusive opening, recovery of a torn tail, appends that are whole or absent, artifacts.
+Covered: exclusive opening, recovery of a torn tail, appends that are whole or absent, artifacts; secrets are masked in
+events and artifacts before they are hashed.
 Not covered: reading other people's runs (`runs`, `verify`); they need no lock and change nothing.
 """
 
@@ -27,6 +28,7 @@ from infra_agent.ledger.disk import disk_error, flush, flush_directory, write_al
 from infra_agent.ledger.event import GENESIS, Event, encode, parse, seal
 from infra_agent.ledger.fold import fold, step
 from infra_agent.ledger.state import RunState
+from infra_agent.redact.masker import NO_SECRETS, Masker
 
 Clock = Callable[[], datetime]
 _VERIFY = "infra-agent runs verify {} lists every fault; a damaged run cannot be resumed"
@@ -45,8 +47,11 @@ class _Head:
 class Ledger:
     """The writer's side of a run's ledger. Build it with `create` or `open`; close it to let others in."""
 
-    def __init__(self, run_dir: Path, clock: Clock, *, held: BaseFileLock, fd: int, crash: CrashPoint) -> None:
+    def __init__(
+        self, run_dir: Path, clock: Clock, *, held: BaseFileLock, fd: int, crash: CrashPoint, masker: Masker
+    ) -> None:
         self.run_dir = run_dir
+        self.masker = masker
         self.path = run_dir / LEDGER_FILE
         self._clock = clock
         self._held = held
@@ -58,11 +63,11 @@ class Ledger:
         self._one_at_a_time = threading.Lock()
 
     @classmethod
-    def create(cls, run_dir: Path, clock: Clock) -> Self:
+    def create(cls, run_dir: Path, clock: Clock, masker: Masker = NO_SECRETS) -> Self:
         """Start the ledger of a new run; its first event must be `run_started`."""
         try:
             run_dir.mkdir(parents=True, exist_ok=True)
-            ledger = cls._take(run_dir, clock, os.O_CREAT | os.O_EXCL)
+            ledger = cls._take(run_dir, clock, os.O_CREAT | os.O_EXCL, masker)
         except FileExistsError:
             hint = f"infra-agent runs resume {run_dir.name}"
             raise UsageError(f"run {run_dir.name} has a ledger already", where=str(run_dir), hint=hint) from None
@@ -76,12 +81,12 @@ class Ledger:
         return ledger
 
     @classmethod
-    def open(cls, run_dir: Path, clock: Clock) -> Self:
+    def open(cls, run_dir: Path, clock: Clock, masker: Masker = NO_SECRETS) -> Self:
         """Go on with a run: cuts off and keeps a torn tail; LedgerError if the chain is broken anywhere else."""
         if not (run_dir / LEDGER_FILE).is_file():
             raise LedgerError(f"run {run_dir.name} has no ledger", where=str(run_dir))
         try:
-            ledger = cls._take(run_dir, clock, 0)
+            ledger = cls._take(run_dir, clock, 0, masker)
         except OSError as error:
             raise disk_error(error, run_dir, run_dir.name) from error
         try:
@@ -96,7 +101,7 @@ class Ledger:
         return ledger
 
     @classmethod
-    def _take(cls, run_dir: Path, clock: Clock, flags: int) -> Self:
+    def _take(cls, run_dir: Path, clock: Clock, flags: int, masker: Masker) -> Self:
         crash = crash_point(os.environ)
         held = lock.take(run_dir)
         try:
@@ -104,7 +109,7 @@ class Ledger:
         except BaseException:
             held.release()
             raise
-        return cls(run_dir, clock, held=held, fd=fd, crash=crash)
+        return cls(run_dir, clock, held=held, fd=fd, crash=crash, masker=masker)
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -132,11 +137,11 @@ class Ledger:
             return event
 
     def put_artifact(self, content: bytes | Path) -> str:
-        """Store bytes or a copy of a file under `artifacts/`; the name returned is the sha256 of the content."""
+        """Store bytes or a copy of a file under `artifacts/`, secrets masked; the name is the sha256 of the copy."""
         if isinstance(content, Path) and not content.is_file():
             raise LedgerError("the file to keep does not exist", where=str(content))
         try:
-            return artifacts.put(self.run_dir, content)
+            return artifacts.put(self.run_dir, content, self.masker)
         except OSError as error:
             raise disk_error(error, self.run_dir / artifacts.FOLDER, self.run_dir.name) from error
 
@@ -171,6 +176,9 @@ class Ledger:
         payload = data.model_dump(mode="python")
         sealed = seal(seq=self._head.seq + 1, prev=self._head.hash, ts=ts, kind=data.kind, data=payload)
         line = encode(sealed)
+        if self.masker.suspects(line):
+            sealed = seal(seq=sealed.seq, prev=sealed.prev, ts=ts, kind=data.kind, data=self.masker.value(payload))
+            line = encode(sealed)
         return parse(line), line
 
     def _write(self, seq: int, line: bytes, synced: bool) -> None:

@@ -12,6 +12,7 @@ from infra_agent.ledger.state import RunState
 from infra_agent.publish.report.build import build_report
 from infra_agent.publish.report.html import write_report
 from infra_agent.publish.report.model import Report
+from infra_agent.redact.masker import NO_SECRETS, Masker
 from infra_agent.stack.engines import get_engine
 
 RATES = Path(__file__).with_name("data") / "judge_error_rates.json"
@@ -32,9 +33,12 @@ def judge_error_rates() -> dict[str, float]:
     return {f"{names[name]}, worst world ({document['date']})": rate for name, rate in document["rates"].items()}
 
 
-def publish(run_dir: Path, state: RunState) -> tuple[Path, Path]:
-    """Write both files; returns their paths (HTML, JSON)."""
-    return write_report(run_dir, report_of(state))
+def publish(run_dir: Path, state: RunState, masker: Masker = NO_SECRETS) -> tuple[Path, Path]:
+    """Write both files; returns their paths (HTML, JSON).
+
+    A ledger holds no secrets known when it was written; `masker` adds those known now.
+    """
+    return write_report(run_dir, report_of(state), masker)
 
 
 def load_state(run_dir: Path) -> RunState:

@@ -18,11 +18,15 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from infra_agent.errors import StackSetupError
+from infra_agent.redact.known import is_secret
 from infra_agent.stack.recipe import Recipe
 
 if TYPE_CHECKING:
     import httpx
 
+LONGEST_S = 2 * 3600.0
+"""Of one command: pip is silent while it fetches, so silence says nothing, and a slow line needs its time."""
+KILL_S = 30.0
 _LAST_LINES = 8
 _GPU_PREFIXES = ("nvidia-", "cuda-")
 # Each of these would send packages elsewhere than into the environment that is being built.
@@ -55,8 +59,16 @@ class Resolution:
 
 
 def child_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """This process's environment without what would lead pip or the interpreter astray."""
-    kept = {key: value for key, value in (os.environ if environ is None else environ).items() if key not in _HARMFUL}
+    """This process's environment without what would lead pip or the interpreter astray, and without secrets.
+
+    pip's own settings pass as they are: an index may need a password.
+    """
+    source = os.environ if environ is None else environ
+    kept = {
+        key: value
+        for key, value in source.items()
+        if key not in _HARMFUL and (key.startswith("PIP_") or not is_secret(key, value))
+    }
     return {"PIP_RETRIES": "2", **kept, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PYTHONNOUSERSITE": "1"}
 
 
@@ -70,10 +82,15 @@ def run_logged(argv: Sequence[str], log: Path, *, doing: str, remove: Path) -> N
             argv, stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT, env=child_environment()
         )
         try:
-            code = process.wait()
-        except BaseException:
+            code = process.wait(timeout=LONGEST_S)
+        except BaseException as error:
             process.kill()
-            process.wait()
+            process.wait(timeout=KILL_S)
+            if isinstance(error, subprocess.TimeoutExpired):
+                hint = "check the network and the disk, then run it again"
+                raise StackSetupError(
+                    f"{doing} did not end within {LONGEST_S / 3600:g} h", where=str(log), hint=hint
+                ) from None
             raise
     if code != 0:
         with log.open("rb") as source:

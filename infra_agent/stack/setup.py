@@ -25,7 +25,7 @@ from filelock import FileLock, Timeout
 
 from infra_agent.errors import StackSetupError
 from infra_agent.stack.hashing import write_atomically
-from infra_agent.stack.pip import choose, run_logged
+from infra_agent.stack.pip import LONGEST_S, choose, run_logged
 from infra_agent.stack.recipe import Recipe
 from infra_agent.stack.sizes import counted, home_relative, tree_bytes, words
 from infra_agent.stack.weights import build_weights, model_path, weights_ready
@@ -108,11 +108,21 @@ def _locked(paths: PreparedPaths, narrate: Narrate) -> Iterator[None]:
         lock.acquire(timeout=0)
     except Timeout:
         narrate(f"another infra-agent is preparing this stack; waiting for it ({lock.lock_file})")
-        lock.acquire()
+        _wait_for(lock)
     try:
         yield
     finally:
         lock.release()
+
+
+def _wait_for(lock: FileLock) -> None:
+    try:
+        lock.acquire(timeout=2 * LONGEST_S)
+    except Timeout:
+        hint = "stop the other infra-agent, or wait for it, then run this again"
+        raise StackSetupError(
+            "another infra-agent prepares this stack without end", where=lock.lock_file, hint=hint
+        ) from None
 
 
 def _build(recipe: Recipe, paths: PreparedPaths, narrate: Narrate, clock: Callable[[], float]) -> None:

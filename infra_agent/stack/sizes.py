@@ -6,6 +6,7 @@ Not covered: binary units.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -28,11 +29,12 @@ def home_relative(path: Path) -> str:
 
 
 def tree_bytes(directory: Path) -> int:
-    """Bytes of all files below a directory; links are not followed."""
+    """Bytes of all files below a directory; links are not followed, files that vanish meanwhile count nothing."""
     total = 0
     for folder, _, files in os.walk(directory):
         for file in files:
-            total += (Path(folder) / file).lstat().st_size
+            with contextlib.suppress(FileNotFoundError):
+                total += (Path(folder) / file).lstat().st_size
     return total
 
 

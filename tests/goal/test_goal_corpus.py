@@ -20,6 +20,7 @@ from infra_agent.goal.model import (
     Load,
     Metric,
     Scope,
+    SpendingCaps,
     Statistic,
     Target,
 )
@@ -53,6 +54,7 @@ def expected_goal(case: dict[str, Any]) -> Goal:
             limits=tuple(limit(words) for words in case.get("limits", [])),
         ),
         budget_s=case.get("budget_s"),
+        budget=SpendingCaps(**{name: case[name] for name in SpendingCaps.model_fields if name in case}),
         scope=Scope(code=case.get("code", False)),
         text=case["text"],
     )

@@ -22,6 +22,10 @@ budget_s = 600
 [target]
 kind = "absolute"
 value = 0.4
+[budget]
+usd = 2.5
+launches = 30
+turns = 40
 [load]
 concurrency = 8
 [[constraints.limits]]

@@ -19,6 +19,7 @@ from infra_agent.goal.model import (
     Load,
     Metric,
     Scope,
+    SpendingCaps,
     Statistic,
     Target,
 )
@@ -27,6 +28,14 @@ from infra_agent.goal.say import sentence
 
 PERCENTILES = [stat for stat in Statistic if stat is not Statistic.VALUE]
 LEVELS = st.integers(1, 999_999).map(lambda n: n / 1000)
+
+CEILINGS = st.builds(
+    SpendingCaps,
+    usd=st.none() | LEVELS,
+    tokens=st.none() | st.integers(1, 10_000_000),
+    launches=st.none() | st.integers(1, 1000),
+    disk_bytes=st.none() | LEVELS.map(lambda v: v * 1e9),
+)
 
 
 def limits(metrics: list[Metric], *, per_request: bool = False) -> st.SearchStrategy[tuple[Limit, ...]]:
@@ -63,6 +72,7 @@ def goals(draw: st.DrawFn) -> Goal:
         slo=draw(limits(sorted(LATENCIES), per_request=True)) if goodput else (),
         constraints=Constraints(answers_unchanged=draw(st.booleans()), limits=draw(limits(others))),
         budget_s=draw(st.none() | st.integers(1, 100_000).map(float)),
+        budget=draw(CEILINGS),
         scope=Scope(code=draw(st.booleans())),
     )
 
@@ -76,7 +86,29 @@ def test_the_canonical_sentence_of_a_goal_parses_to_that_goal(goal: Goal) -> Non
 
 WORDS = sorted({*words.lemmas(), *words.fillers(), *words.number_words()})
 PIECES = st.sampled_from(
-    [*WORDS, "30 %", "2x", "x", "400 ms", "8", "0", "-3", "1,5", "p99", "p42", ",", "(", ")", ":", "/"]
+    [
+        *WORDS,
+        "$2",
+        "$",
+        "USD",
+        "200k tokens",
+        "5 launches",
+        "30 %",
+        "2x",
+        "x",
+        "400 ms",
+        "8",
+        "0",
+        "-3",
+        "1,5",
+        "p99",
+        "p42",
+        ",",
+        "(",
+        ")",
+        ":",
+        "/",
+    ]
 )
 
 

@@ -71,7 +71,12 @@ def test_the_rest_of_the_kinds_reach_their_place():
     refused = k.ActionRefused(turn=0, action="measure", error="no such probe")
     interrupted = k.Interrupted(reason="ctrl-c")
     recovered = k.Recovered(dropped_bytes=3, kept_as="events.jsonl.torn-1")
-    given = (s.candidate("C1"), s.waiting("C1"), honesty, final, action, refused, s.note(), interrupted, recovered)
+    reserved = k.BudgetReserved(id="B1", what="a launch", amounts={"launches": 1})
+    settled = k.BudgetSettled(id="B1", amounts={"launches": 1})
+    given = (
+        s.candidate("C1"), s.waiting("C1"), honesty, final, action, refused, s.note(), interrupted, recovered, reserved,
+        settled,
+    )  # fmt: skip
     state = state_of(s.started(), *given)
     assert state.candidates["C1"].waiting == s.waiting("C1")
     assert (state.honesty, state.final) == (honesty, final)

@@ -16,8 +16,13 @@ def time_left_s(dossier: Dossier) -> float:
 
 
 def room_for_candidate(dossier: Dossier) -> bool:
-    """Whether one more climb fits."""
-    return time_left_s(dossier) >= dossier.climb_s
+    """Whether one more climb fits, in time and launches."""
+    return time_left_s(dossier) >= dossier.climb_s and launches_fit(dossier, 2)
+
+
+def launches_fit(dossier: Dossier, count: int) -> bool:
+    """Whether so many engine starts fit under the ceiling. A climb takes one, and one more of the honesty row's."""
+    return dossier.launches_left is None or dossier.launches_left >= count
 
 
 def worth_proving(candidate: CandidateView, dossier: Dossier) -> bool:
@@ -27,4 +32,6 @@ def worth_proving(candidate: CandidateView, dossier: Dossier) -> bool:
     if dossier.goal_reached and candidate.screen_ratio < 1 + SMALL_GAIN:
         return False
     blocks = blocks_needed(candidate.screen_ratio, block_sd_from_launches(dossier.noise_sd_log))
-    return blocks is not None and blocks * dossier.block_s <= time_left_s(dossier)
+    if blocks is None or not launches_fit(dossier, 2 * blocks):
+        return False
+    return blocks * dossier.block_s <= time_left_s(dossier)

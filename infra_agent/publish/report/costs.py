@@ -12,10 +12,29 @@ from typing import Any
 from infra_agent.ledger import kinds as k
 from infra_agent.publish.report.candidates import block_rows
 from infra_agent.publish.report.facts import Facts, estimate, finite, lane
-from infra_agent.publish.report.model import AgentCost, CostInfo, Final, Honesty, Noise, RungsSaved, SearchInfo
+from infra_agent.publish.report.model import (
+    AgentCost,
+    CostInfo,
+    Final,
+    Honesty,
+    Noise,
+    RungsSaved,
+    SearchInfo,
+    SpentKind,
+    SpentRow,
+)
 
 FIRST_LOOK_BLOCKS = 3
 _FREE_BRAINS = frozenset({"playbook", "search", "script"})
+_SPENT: Mapping[SpentKind, tuple[str, ...]] = {
+    "usd": ("usd",),
+    "tokens": ("tokens_in", "tokens_out"),
+    "launches": ("launches",),
+    "disk_bytes": ("disk_bytes",),
+    "gpu_s": ("gpu_s",),
+    "turns": (),
+}
+"""Ceilings as the goal names them, and the kinds of spending that each sums up; turns are counted by actions."""
 _SAVED_RULE = "candidates ended below the load rung x mean block cost x 3 blocks (the first look)"
 
 
@@ -93,6 +112,8 @@ def cost(facts: Facts, extra: Mapping[str, Any]) -> CostInfo:
     blocks = [data for _, data in facts.of(k.BlockMeasured) if isinstance(data, k.BlockMeasured)]
     costs = [made.observation.get("cost", {}) for made in state.observations.values()]
     free = state.started.brain in _FREE_BRAINS
+    tokens, usd = state.spending.total("tokens_in", "tokens_out"), state.spending.total("usd")
+    asked = tokens > 0 or usd > 0
     return CostInfo(
         total_s=state.elapsed_s,
         budget_s=state.started.budget_s,
@@ -103,10 +124,25 @@ def cost(facts: Facts, extra: Mapping[str, Any]) -> CostInfo:
         blocks_invalid=sum(1 for block in blocks if not block.valid),
         requests=sum(int(each.get("requests", 0)) for each in costs),
         observations_s=sum(finite(each.get("wall_s", 0.0)) or 0.0 for each in costs),
-        brain_tokens=extra.get("brain_tokens", 0 if free else None),
-        brain_usd=extra.get("brain_usd", 0.0 if free else None),
+        brain_tokens=extra.get("brain_tokens", round(tokens) if asked or free else None),
+        brain_usd=extra.get("brain_usd", usd if asked or free else None),
+        spent=_spent(facts),
         rungs_saved=_saved(facts, blocks),
     )
+
+
+def _spent(facts: Facts) -> list[SpentRow]:
+    """Every kind that was used or has a ceiling."""
+    state = facts.state
+    caps, spending = state.started.goal.budget, state.spending
+    rows = []
+    for kind, parts in _SPENT.items():
+        used = spending.total(*parts) if parts else float(state.turns)
+        held = sum(amounts.get(part, 0.0) for amounts in spending.open.values() for part in parts)
+        cap = getattr(caps, kind)
+        if cap is not None or (used > 0 and parts):
+            rows.append(SpentRow(kind=kind, spent=used, cap=cap, open=held))
+    return rows
 
 
 def _phases(facts: Facts) -> dict[str, float]:

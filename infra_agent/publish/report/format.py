@@ -5,18 +5,13 @@ Covered: ratios, intervals, amounts with a unit, durations, and text made inert 
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from infra_agent.publish.report.rows import ChangeRow
+from infra_agent.redact.clean import strip
 
-_ANSI = re.compile(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-Z\\-_]|\x1b\[[0-?]*[ -/]*[@-~]|\x9b[0-?]*[ -/]*[@-~]")
-_INERT = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\ud800-\udfff\U000e0000-\U000e007f]"
-)
 _LONGEST = 2000
 
 
@@ -31,7 +26,7 @@ class _Ratio(Protocol):
 
 def clean(text: object, longest: int = _LONGEST) -> str:
     """Foreign text without escape sequences, control and direction characters, cut at `longest` characters."""
-    plain = _INERT.sub("", _ANSI.sub("", str(text)))
+    plain = strip(str(text))
     return plain if len(plain) <= longest else f"{plain[:longest]} … ({len(plain) - longest} more characters)"
 
 
@@ -104,6 +99,20 @@ def duration(seconds: float) -> str:
         return f"{whole} s"
     minutes, rest = divmod(whole, 60)
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def spending(kind: str) -> str:
+    """A kind of spending in words."""
+    return {"usd": "money", "disk_bytes": "disk", "gpu_s": "GPU time"}.get(kind, kind)
+
+
+def spent(kind: str, value: float) -> str:
+    """An amount of one kind of spending, with its unit."""
+    if kind == "disk_bytes":
+        return amount(value, "B")
+    if kind == "gpu_s":
+        return duration(value)
+    return f"{value:.4f} USD" if kind == "usd" else f"{value:.0f}"
 
 
 def percent_above(value: float) -> str:

@@ -109,7 +109,7 @@ def degraded(facts: Facts) -> list[NoteRow]:
     rows = [
         NoteRow(topic=note.topic, text=note.text, event=facts.seq(note))
         for note in facts.state.notes
-        if note.topic in ("degraded", "warning")
+        if note.topic in ("degraded", "warning", "stalled")
     ]
     start = facts.seq(facts.state.started)
     walls = facts.state.started.walls

@@ -21,6 +21,7 @@ from infra_agent.publish.report import charts, format
 from infra_agent.publish.report.facts import is_goal_metric, is_headline
 from infra_agent.publish.report.model import Report
 from infra_agent.publish.report.rows import BeforeAfter, CandidateRow
+from infra_agent.redact.masker import NO_SECRETS, Masker
 
 _BADGES = {
     "met": "Goal met",
@@ -49,17 +50,17 @@ _MOST_CHARTED = 40
 _MOST_BARS = 6
 
 
-def write_report(run_dir: Path, report: Report) -> tuple[Path, Path]:
+def write_report(run_dir: Path, report: Report, masker: Masker = NO_SECRETS) -> tuple[Path, Path]:
     """Write report.html and report.json into the run directory, each replaced as a whole; returns their paths."""
     html_path, json_path = run_dir / "report.html", run_dir / "report.json"
-    _replace(json_path, to_json(report))
-    _replace(html_path, render(report))
+    _replace(json_path, to_json(report, masker))
+    _replace(html_path, masker.text(render(report)))
     return html_path, json_path
 
 
-def to_json(report: Report) -> str:
+def to_json(report: Report, masker: Masker = NO_SECRETS) -> str:
     """The report as JSON. ASCII only, so that no text in it can act on a terminal."""
-    return json.dumps(report.model_dump(mode="json"), indent=2, allow_nan=False) + "\n"
+    return json.dumps(masker.value(report.model_dump(mode="json")), indent=2, allow_nan=False) + "\n"
 
 
 def render(report: Report) -> str:

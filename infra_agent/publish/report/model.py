@@ -203,6 +203,18 @@ class RungsSaved(Row):
     rule: str
 
 
+SpentKind = Literal["usd", "tokens", "launches", "disk_bytes", "gpu_s", "turns"]
+
+
+class SpentRow(Row):
+    """One kind of spending. `cap` None: no ceiling. `open`: set aside by a process that died, so it counts in full."""
+
+    kind: SpentKind
+    spent: float
+    cap: float | None
+    open: float = 0.0
+
+
 class CostInfo(Row):
     """What the run cost. Tokens and money are the brain's; None means not recorded."""
 
@@ -217,6 +229,8 @@ class CostInfo(Row):
     observations_s: float
     brain_tokens: int | None
     brain_usd: float | None
+    spent: list[SpentRow]
+    """Whatever was budgeted or used beside wall clock: launches, tokens, money, disk, GPU seconds."""
     rungs_saved: RungsSaved
 
 

@@ -1,0 +1,1 @@
+"""What must not be seen: secrets are masked, control sequences removed, before anything is stored or shown."""
