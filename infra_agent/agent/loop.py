@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from infra_agent.agent.actions import ConcludeAction
 from infra_agent.agent.brains.base import Brain
+from infra_agent.agent.decisions import settle
 from infra_agent.agent.execute import ActionError, execute
 from infra_agent.agent.view import build_dossier
 from infra_agent.harness.ladder import climb
@@ -23,6 +24,8 @@ def pursue(session: Session, brain: Brain, lane: k.Lane) -> str:
     finish_what_was_begun(session, lane)
     refused_in_a_row = 0
     for _ in range(MAX_TURNS):
+        if lane == "agent":
+            settle(session)
         dossier = build_dossier(session, lane)
         action = brain.next(dossier)
         try:

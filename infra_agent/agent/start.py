@@ -16,6 +16,7 @@ from infra_agent.agent.brains.base import Brain
 from infra_agent.agent.brains.playbook import PlaybookBrain
 from infra_agent.agent.brains.script import ScriptBrain
 from infra_agent.agent.brains.search import SearchBrain
+from infra_agent.agent.decisions import require_decided
 from infra_agent.agent.scripts import load_script
 from infra_agent.errors import ConfigError, UsageError
 from infra_agent.goal.files import dump_goal
@@ -29,6 +30,8 @@ from infra_agent.harness.sandbox import Walls
 from infra_agent.harness.session import Session
 from infra_agent.harness.versions import engine_version
 from infra_agent.ledger import kinds as k
+from infra_agent.ledger.approvals import Authority
+from infra_agent.ledger.decisions import require_readable
 from infra_agent.ledger.disk import disk_error
 from infra_agent.ledger.state import RunState
 from infra_agent.ledger.store import Ledger
@@ -59,6 +62,8 @@ class Request:
     walls: Walls
     command: tuple[str, ...]
     script: Path | None = None
+    stack_file: str = ""
+    authority: Authority = Authority()
 
 
 def utc_now() -> datetime:
@@ -88,7 +93,7 @@ def begin(request: Request, narrator: Narrator, clock: Callable[[], float] = tim
         started = _started(request, prompts)
         _write_inputs(request)
         ledger.append(started)
-        with _session(ledger, started, request.walls, narrator, clock, 0.0, prompts) as session:
+        with _session(ledger, started, request.walls, narrator, clock, 0.0, prompts, request.authority) as session:
             yield session
 
 
@@ -124,12 +129,21 @@ def _write_inputs(request: Request) -> None:
 
 @contextmanager
 def resume(
-    run_dir: Path, walls: Walls, narrator: Narrator, clock: Callable[[], float] = time.monotonic
+    run_dir: Path,
+    walls: Walls,
+    narrator: Narrator,
+    clock: Callable[[], float] = time.monotonic,
+    authority: Authority | None = None,
 ) -> Iterator[Session]:
-    """An interrupted run, continued by its ledger. Budget already spent stays spent."""
+    """An interrupted run, or one that a person has decided on, continued by its ledger. Spent budget stays spent.
+
+    ApprovalRefused, ApprovalPending: a decision does not hold, or there is none; nothing was written then.
+    """
+    authority = authority or Authority()
+    require_readable(run_dir)
     with Ledger.open(run_dir, utc_now) as ledger:
         state = ledger.state()
-        if state.finished is not None:
+        if state.finished is not None and state.finished.outcome != "waiting":
             raise UsageError(
                 f"run {run_dir.name} has ended: {state.finished.sentence}",
                 where=str(run_dir),
@@ -137,16 +151,22 @@ def resume(
             )
         prompts = _prompts(state.started.stack)
         _require_same_work(state.started, prompts)
+        require_decided(run_dir, state, authority)
         spent = spent_s(state)
         ledger.append(k.RunResumed(pid=os.getpid(), spent_s=spent))
-        with _session(ledger, state.started, walls, narrator, clock, spent, prompts) as session:
+        with _session(ledger, state.started, walls, narrator, clock, spent, prompts, authority) as session:
             yield session
 
 
 def spent_s(state: RunState) -> float:
-    """Budget used by all sessions so far, from the time stamps of their events; pauses between sessions are free."""
+    """Budget used by all sessions so far, from the time stamps of their events; pauses between sessions are free.
+
+    So is the time that a person takes: what they decide may be recorded long after the session ended.
+    """
     total, begun, last = 0.0, None, None
     for stamped in state.events:
+        if _outside_sessions(stamped.data):
+            continue
         now = datetime.fromisoformat(stamped.ts)
         if begun is None or last is None or isinstance(stamped.data, k.RunResumed | k.Recovered):
             total += (last - begun).total_seconds() if begun is not None and last is not None else 0.0
@@ -155,6 +175,11 @@ def spent_s(state: RunState) -> float:
     if begun is not None and last is not None:
         total += (last - begun).total_seconds()
     return max(total, state.elapsed_s)
+
+
+def _outside_sessions(data: k.EventData) -> bool:
+    """Events of a person's decision."""
+    return isinstance(data, k.Approved | k.Declined) or (isinstance(data, k.Accepted) and bool(data.request))
 
 
 @contextmanager
@@ -166,6 +191,7 @@ def _session(
     clock: Callable[[], float],
     spent_s: float,
     prompts: tuple[Prompt, ...],
+    authority: Authority,
 ) -> Iterator[Session]:
     stack = started.stack
     with OracleHolder(stack) as oracle:
@@ -184,6 +210,7 @@ def _session(
                 prompts=prompts,
                 answer_prompts=_answer_prompts(stack, started.goal),
                 oracle=oracle,
+                authority=authority,
             )
         finally:
             shutil.rmtree(ledger.run_dir / "scratch", ignore_errors=True)
@@ -206,6 +233,8 @@ def _started(request: Request, prompts: tuple[Prompt, ...]) -> k.RunStarted:
         environment=environment,
         walls=request.walls.as_dict(),
         command=request.command,
+        stack_file=request.stack_file,
+        reviewer_key=request.authority.local_key,
     )
 
 

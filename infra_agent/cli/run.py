@@ -60,7 +60,7 @@ def run(
         for note in notes:
             narrator.line("", note)
         system = _prepared(system, source, narrator)
-        return _carry_out(wanted, system, chosen, script, seed, no_sandbox, narrator, as_json)
+        return _carry_out(wanted, system, source, chosen, script, seed, no_sandbox, narrator, as_json)
 
 
 def read_goal(text: str, budget: str | None) -> tuple[Goal, list[str]]:
@@ -123,6 +123,7 @@ def _prepared(stack: Stack, source: str, narrator: TerminalNarrator) -> Stack:
 def _carry_out(
     goal: Goal,
     stack: Stack,
+    source: str,
     brain: Brain,
     script: Path | None,
     seed: int | None,
@@ -132,7 +133,10 @@ def _carry_out(
 ) -> int:
     from infra_agent.agent.start import Request, begin
     from infra_agent.harness.sandbox import hold_walls
+    from infra_agent.ledger.approvals import Authority
     from infra_agent.ledger.runs import new_run_dir
+    from infra_agent.review.local import local_public_key
+    from infra_agent.stack.files import DEMO
 
     walls = hold_walls(no_sandbox)
     request = Request(
@@ -145,6 +149,8 @@ def _carry_out(
         walls=walls,
         command=("infra-agent", *sys.argv[1:]),
         script=script,
+        stack_file="" if source == DEMO else str(Path(source).absolute()),
+        authority=Authority(local_key=local_public_key()),
     )
     try:
         with begin(request, narrator) as session:

@@ -18,6 +18,7 @@ from typing import Literal
 
 from infra_agent.errors import SandboxUnavailable
 from infra_agent.harness.visible import hidden_directories, visible_paths
+from infra_agent.review.local import config_dir
 
 NETWORK = "host network shared (loopback server)"
 _NO_SANDBOX = "pass --no-sandbox to run the engine without walls; the log and the report will say so"
@@ -113,9 +114,19 @@ def wrap(
         command += ["--ro-bind", str(path), str(path)]
     for path in writable:
         command += ["--bind", str(path), str(path)]
+    # Last, over everything that the launch names: no engine reads the key with which a person approves its changes.
+    for path in key_directories(hidden):
+        command += ["--tmpfs", str(path)]
     for name, value in env.items():
         command += ["--setenv", name, value]
     return [*command, "--chdir", str(cwd), "--", *argv]
+
+
+def key_directories(hidden: Sequence[Path]) -> list[Path]:
+    """Where the user's reviewer key lies, link and target: covered even where the launch names a path around it."""
+    folder = config_dir()
+    named = {folder, folder.resolve()}
+    return sorted(path for path in named if path.is_dir() and not path.is_symlink() and path not in hidden)
 
 
 def gpu_nodes() -> list[Path]:

@@ -9,6 +9,13 @@ from typing import NamedTuple
 from infra_agent.ledger import kinds as k
 
 
+class Evidence(NamedTuple):
+    """The ledger's head when a gate opened: all that a person can have seen."""
+
+    seq: int
+    hash: str
+
+
 class Stamped(NamedTuple):
     """An event's sequence number, UTC time stamp and payload."""
 
@@ -31,6 +38,15 @@ class CandidateState:
     verdict_seq: int | None = None
     accepted: k.Accepted | None = None
     waiting: k.WaitingForApproval | None = None
+    evidence: Evidence | None = None
+    """The head before `waiting`; None as long as no gate has opened."""
+    approved: k.Approved | None = None
+    declined: k.Declined | None = None
+
+    @property
+    def undecided(self) -> bool:
+        """Whether a person still has to decide."""
+        return self.waiting is not None and not (self.approved or self.declined or self.accepted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,3 +75,10 @@ class RunState:
     """Actions a brain has asked for so far, refused ones included."""
     elapsed_s: float = 0.0
     sessions: int = 1
+    nonces: frozenset[str] = frozenset()
+    """Of all decisions that were taken into the ledger: each may be used once."""
+
+    @property
+    def open_gates(self) -> tuple[CandidateState, ...]:
+        """Candidates on which a person still has to decide."""
+        return tuple(candidate for candidate in self.candidates.values() if candidate.undecided)
