@@ -60,9 +60,12 @@ def verify(run_dir: Path) -> Verification:
 
 
 def evidence_fault(run_dir: Path) -> str | None:
-    """The first fault of the run's evidence, people's decisions left out; None when it is whole."""
+    """The first fault of the run's evidence; None when it is whole.
+
+    Left out: people's decisions, and a torn tail, which says of nothing that was stored that it was changed.
+    """
     chain = read_chain(run_dir)
-    beside = (_tail(run_dir, chain), _artifacts(run_dir, chain), _anchor(run_dir, chain))
+    beside = (_artifacts(run_dir, chain), _anchor(run_dir, chain))
     return next((problem.what for problem in itertools.chain(chain.problems, _meaning(chain), *beside)), None)
 
 

@@ -70,7 +70,7 @@ class PublicKey:
         signed = self._signed_by_hardware(reader, data) if self.kind.startswith("sk-") else data
         reader.end()
         key = load_ssh_public_key(self.line.encode())
-        if algorithm != self.kind and not (isinstance(key, rsa.RSAPublicKey) and algorithm in _RSA_HASHES):
+        if algorithm not in (_RSA_HASHES if isinstance(key, rsa.RSAPublicKey) else (self.kind,)):
             raise ValueError(f"a signature of type {algorithm} by a key of type {self.kind}")
         _check_proof(key, algorithm, proof, signed)
 

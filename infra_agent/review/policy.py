@@ -63,12 +63,24 @@ class Policy:
 
 
 def policy_of(table: ReviewTable | None, local_key: str) -> Policy:
-    """The policy of a `[review]` table, or of the local user's public key line (empty: nobody)."""
-    if table is None:
-        if not local_key:
-            return Policy(local=True)
-        line = read_key_line(local_key)
-        return Policy(reviewers=(Reviewer(name=line.comment or LOCAL, key=PublicKey(line.blob)),), local=True)
+    """The policy of a `[review]` table, or of the local user's public key line (empty: nobody).
+
+    ApprovalRefused for keys and times that cannot be read: a ledger may have been written by anybody.
+    """
+    try:
+        return _local_policy(local_key) if table is None else _table_policy(table)
+    except ValueError as error:
+        raise ApprovalRefused(f"reviewers: {error}") from None
+
+
+def _local_policy(local_key: str) -> Policy:
+    if not local_key:
+        return Policy(local=True)
+    line = read_key_line(local_key)
+    return Policy(reviewers=(Reviewer(name=line.comment or LOCAL, key=PublicKey(line.blob)),), local=True)
+
+
+def _table_policy(table: ReviewTable) -> Policy:
     if table.allowed_signers is not None:
         raise ApprovalRefused("the allowed_signers file of [review] was never read")
     reviewers = tuple(

@@ -164,9 +164,17 @@ def _value_error(error: ValidationError, text: str, name: str) -> ConfigError:
     location = [str(part) for part in first["loc"] if not isinstance(part, int)]
     table, key = _table_and_key(location)
     cause = first["msg"][0].lower() + first["msg"][1:]
+    within = _within_review(first["loc"]) if table == "review" else ""
     if first["type"] == "missing":
-        return ConfigError(f"{table}.{key} is missing", where=toml.place(text, name, table))
-    return ConfigError(f"{table}.{key}: {cause}; got {first['input']!r}", where=toml.place(text, name, table, key))
+        what = f"{table}.{key}: {within}missing" if within else f"{table}.{key} is missing"
+        return ConfigError(what, where=toml.place(text, name, table))
+    return ConfigError(f"{table}.{key}: {within}{cause}; got {first['input']!r}", where=toml.place(text, name, table, key))
+
+
+def _within_review(location: tuple[int | str, ...]) -> str:
+    """Which reviewer and which of their keys: a person reads `reviewer 2: classes: `."""
+    numbers = [f"reviewer {part + 1}: " for part in location if isinstance(part, int)][:1]
+    return "".join([*numbers, *(f"{part}: " for part in location[3:] if isinstance(part, str))])
 
 
 def _table_and_key(location: list[str]) -> tuple[str, str]:
