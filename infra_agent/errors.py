@@ -4,8 +4,10 @@
     ├── UsageError                  2  the command, goal or configuration is wrong
     │   ├── GoalError               2  the goal text leaves something open
     │   ├── ConfigError             2  infra-agent.toml, a playbook or a script is wrong
-    │   └── RunNotFound             2  no such run
+    │   ├── RunNotFound             2  no such run
+    │   └── ApprovalRefused         2  a person's approval does not hold for what would be applied
     ├── LedgerError                 1  a ledger does not verify
+    ├── ApprovalPending             3  a person has not decided yet
     ├── BudgetSpent                 4  the goal's budget is used up
     ├── SandboxUnavailable          5  a promised wall cannot be held
     ├── StackError                  6  the stack failed
@@ -76,6 +78,23 @@ class RunNotFound(UsageError):
     """No run has this id."""
 
     kind = "run_not_found"
+
+
+class ApprovalRefused(UsageError):
+    """An approval does not hold for what would be applied now. `what` names the digest or rule that it breaks."""
+
+    kind = "approval_refused"
+
+    def __init__(self, what: str, *, where: str = "", hint: str = "", lines: Sequence[str] = ()) -> None:
+        super().__init__(f"approval refused: {what}", where=where, hint=hint, lines=lines)
+        self.what = what
+
+
+class ApprovalPending(InfraAgentError):
+    """A proved change waits for a person, and nobody has decided."""
+
+    exit_code = ExitCode.WAITING
+    kind = "approval_pending"
 
 
 class LedgerError(InfraAgentError):

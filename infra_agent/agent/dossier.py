@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 from infra_agent.goal.model import Goal
 from infra_agent.stack.engines.base import Parameter
@@ -32,7 +33,8 @@ class CandidateView:
     changes: Mapping[str, ParameterValue]
     risk: str
     status: str
-    """proposed, screened, accepted, rejected, inconclusive, invalid or waiting."""
+    """proposed, screened, accepted, rejected, inconclusive or invalid; a gated one waiting, approved,
+    rejected_by_person or changes_requested."""
     reason: str
     screen: str | None
     """promote, reject or unclear."""
@@ -42,6 +44,14 @@ class CandidateView:
     """Screening launches so far."""
     proved_ratio: float | None
     cost_s: float
+
+
+class PersonSaid(NamedTuple):
+    """What a person decided against, or wants changed, and why."""
+
+    candidate: str
+    decision: Literal["reject", "request_changes"]
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,3 +88,5 @@ class Dossier:
     """Actions asked for so far in this lane."""
     launches_left: float | None = None
     """Engine starts left under the ceiling, those for the final relaunch and the honesty row not counted; None: any."""
+    rejected_by_person: tuple[PersonSaid, ...] = ()
+    """Proved changes that a person did not want, with the person's words."""

@@ -14,6 +14,7 @@ from infra_agent.agent.actions import (
     ProposeAction,
     ProveAction,
 )
+from infra_agent.agent.effects import refusal
 from infra_agent.changes.change import STOCK, LaunchChange, apply, settings_digest
 from infra_agent.errors import UsageError
 from infra_agent.harness.baseline import baseline_complete, measure_again, measure_stock
@@ -21,6 +22,7 @@ from infra_agent.harness.ladder import climb
 from infra_agent.harness.session import Session
 from infra_agent.harness.verdicts import judge_candidate
 from infra_agent.ledger import kinds as k
+from infra_agent.ledger.state import RunState
 from infra_agent.review.risk import derive_risk
 from infra_agent.stack.engines.base import Parameter
 from infra_agent.stack.model import ParameterValue
@@ -37,6 +39,9 @@ class ActionError(UsageError):
 
 def execute(session: Session, action: Action, lane: k.Lane) -> None:
     """Run one action; ActionError when it is out of scope or does not fit the state."""
+    forbidden = refusal(action)
+    if forbidden is not None:
+        raise ActionError(forbidden)
     if isinstance(action, MeasureAction):
         _measure(session, action, lane)
     elif isinstance(action, HypothesiseAction):
@@ -95,9 +100,22 @@ def _propose(session: Session, action: ProposeAction, lane: k.Lane) -> str:
     twin = next((c for c in state.candidates.values() if c.proposed.digest == digest and c.proposed.lane == lane), None)
     if twin is not None:
         raise ActionError(f"{twin.proposed.id} is the same configuration; it was tried already")
+    if lane == "agent":
+        _require_not_declined(state, changes)
     if lane == "agent" and not baseline_complete(session):
         raise ActionError("stock has not been measured yet: measure it first")
     return _record_candidate(session, action, lane, base, changes, settings, digest)
+
+
+def _require_not_declined(state: RunState, changes: tuple[LaunchChange, ...]) -> None:
+    """What a person has rejected is not put before them again inside another candidate."""
+    wanted = {(change.parameter, type(change.value), change.value) for change in changes}
+    for candidate in state.candidates.values():
+        declined = candidate.declined
+        if declined is None or declined.decision != "reject":
+            continue
+        if {(c["parameter"], type(c["value"]), c["value"]) for c in candidate.proposed.changes} <= wanted:
+            raise ActionError(f"a person rejected {candidate.proposed.title} ({declined.candidate}): {declined.reason}")
 
 
 def _checked(session: Session, change: ParameterChange, before: Mapping[str, ParameterValue]) -> LaunchChange:

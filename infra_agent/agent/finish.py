@@ -7,7 +7,7 @@ import math
 from infra_agent.agent.brains.search import SearchBrain
 from infra_agent.agent.loop import pursue
 from infra_agent.agent.outcome import STOCK_LAUNCHES, stock_seems_enough, target_margin
-from infra_agent.agent.view import build_dossier, screening_s
+from infra_agent.agent.view import build_dossier, consent_s, screening_s
 from infra_agent.changes.change import STOCK
 from infra_agent.errors import BudgetSpent, StackError
 from infra_agent.harness.baseline import measure_again
@@ -64,7 +64,7 @@ def run_final(session: Session) -> None:
     try:
         for count in LOOKS[:3]:
             more_s = (count - settled.n) * block_wall_s(session) if settled is not None else 0.0
-            if settled is not None and session.budget.remaining_s() < more_s + honesty_s(session):
+            if settled is not None and session.budget.remaining_s() < more_s + honesty_s(session) + consent_s(session):
                 break
             logs = measure_blocks(session, best, STOCK, "final", "final", count)
             settled = estimate(logs, FINAL_ALPHA)

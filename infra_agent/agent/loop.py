@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from infra_agent.agent.actions import ConcludeAction
 from infra_agent.agent.brains.base import Brain
+from infra_agent.agent.decisions import settle
 from infra_agent.agent.execute import ActionError, execute
 from infra_agent.agent.view import build_dossier
 from infra_agent.agent.watchdog import Watchdog, progress_of
@@ -23,6 +24,8 @@ def pursue(session: Session, brain: Brain, lane: k.Lane) -> str:
     finish_what_was_begun(session, lane)
     watchdog = Watchdog.resumed(session.state) if lane == "agent" else Watchdog()
     for _ in range(MAX_TURNS):
+        if lane == "agent":
+            settle(session)
         dossier = build_dossier(session, lane)
         if lane == "agent":
             session.budget.require_turn(dossier.turn)

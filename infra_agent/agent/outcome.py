@@ -40,7 +40,7 @@ class Outcome(NamedTuple):
 def conclude(state: RunState, budget_spent: str = "") -> Outcome:
     """The outcome. `budget_spent`: why the budget ended the run early, if it did."""
     goal = state.started.goal
-    waiting = [c.proposed for c in state.candidates.values() if c.waiting is not None and c.accepted is None]
+    waiting = [c.proposed for c in state.open_gates]
     verdict, sentence = _goal_verdict(state, goal)
     if waiting:
         names = ", ".join(f"{c.id} ({c.risk})" for c in waiting)

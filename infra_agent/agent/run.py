@@ -9,10 +9,12 @@ from typing import Literal
 
 from infra_agent.agent.brains.base import Brain
 from infra_agent.agent.brains.spending import room_for_candidate
+from infra_agent.agent.decisions import asked_to_go_on, settle
 from infra_agent.agent.finish import run_final, run_honesty_row
 from infra_agent.agent.levers import ANY_FAMILY, untried
 from infra_agent.agent.loop import pursue
 from infra_agent.agent.outcome import conclude
+from infra_agent.agent.restack import prove_on_best
 from infra_agent.agent.view import build_dossier
 from infra_agent.errors import BudgetSpent, ConfigError, StackError
 from infra_agent.harness.session import Session
@@ -26,6 +28,7 @@ AFTER_TUNING = ("final", "honesty", "done")
 def carry_out(session: Session, brain: Brain) -> k.RunFinished:
     """Finish the run. A stack that fails on its own stock settings ends it as failed and is raised again."""
     close_cut_off_launches(session)
+    settle(session)
     try:
         budget_spent = _phases(session, brain)
     except KeyboardInterrupt:
@@ -52,11 +55,13 @@ def close_cut_off_launches(session: Session) -> None:
 def _phases(session: Session, brain: Brain) -> str:
     """All phases; returns why the budget ended them early, or nothing."""
     try:
-        if session.state.phase not in AFTER_TUNING:
+        if session.state.phase not in AFTER_TUNING or asked_to_go_on(session.state):
             _enter(session, "tuning")
             reason = pursue(session, brain, "agent")
             session.ledger.append(k.Note(topic="info", text=f"{brain.name} concluded: {reason}"))
             close_open_candidates(session, "agent")
+        settle(session)
+        prove_on_best(session)
         cut_short = _cut_short(session)
         _enter(session, "final")
         run_final(session)

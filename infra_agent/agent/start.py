@@ -16,13 +16,14 @@ from infra_agent.agent.brains.base import Brain
 from infra_agent.agent.brains.playbook import PlaybookBrain
 from infra_agent.agent.brains.script import ScriptBrain
 from infra_agent.agent.brains.search import SearchBrain
+from infra_agent.agent.decisions import require_decided
 from infra_agent.agent.scripts import load_script
 from infra_agent.errors import ConfigError, UsageError
 from infra_agent.goal.files import dump_goal
 from infra_agent.goal.model import Goal, Metric
 from infra_agent.harness.budget import Budget
 from infra_agent.harness.budget.book import LedgerBook
-from infra_agent.harness.budget.prices import FlatPrice, price_data
+from infra_agent.harness.budget.prices import FlatPrice
 from infra_agent.harness.figure import requests_needed
 from infra_agent.harness.machine import describe_machine
 from infra_agent.harness.narrate import Narrator
@@ -31,6 +32,8 @@ from infra_agent.harness.sandbox import Walls
 from infra_agent.harness.session import Session
 from infra_agent.harness.versions import engine_version
 from infra_agent.ledger import kinds as k
+from infra_agent.ledger.approvals import Authority
+from infra_agent.ledger.decisions import require_readable
 from infra_agent.ledger.disk import disk_error
 from infra_agent.ledger.state import RunState
 from infra_agent.ledger.store import Ledger
@@ -71,6 +74,7 @@ class Request:
     stack_source: str = ""
     secrets: frozenset[str] = frozenset()
     """Values that must not be written anywhere, beside those found in environment and stack (API keys)."""
+    authority: Authority = Authority()
 
 
 def utc_now() -> datetime:
@@ -101,7 +105,7 @@ def begin(request: Request, narrator: Narrator, clock: Callable[[], float] = tim
         started = _started(request, prompts)
         _write_inputs(request, masker)
         ledger.append(started.model_copy(update={"stack": hidden_stack(started.stack)}))
-        with _session(ledger, started, request.walls, narrator, clock, 0.0, prompts) as session:
+        with _session(ledger, started, request.walls, narrator, clock, 0.0, prompts, request.authority) as session:
             yield session
 
 
@@ -143,15 +147,19 @@ def resume(
     narrator: Narrator,
     clock: Callable[[], float] = time.monotonic,
     secrets: frozenset[str] = frozenset(),
+    authority: Authority | None = None,
 ) -> Iterator[Session]:
-    """An interrupted run, continued by its ledger. Budget already spent stays spent.
+    """An interrupted run, or one that a person has decided on, continued by its ledger. Spent budget stays spent.
 
     `secrets`: values that must not be written anywhere, beside those found in environment and stack.
+    ApprovalRefused, ApprovalPending: a decision does not hold, or there is none; nothing was written then.
     """
+    authority = authority or Authority()
+    require_readable(run_dir)
     known = Masker(secret_values(os.environ) | secrets)
     with Ledger.open(run_dir, utc_now, known) as ledger:
         state = ledger.state()
-        if state.finished is not None:
+        if state.finished is not None and state.finished.outcome != "waiting":
             raise UsageError(
                 f"run {run_dir.name} has ended: {state.finished.sentence}",
                 where=str(run_dir),
@@ -163,16 +171,22 @@ def resume(
         started = kept.model_copy(update={"stack": stack})
         prompts = _prompts(stack)
         _require_same_work(started, prompts)
+        require_decided(run_dir, state, authority)
         spent = spent_s(state)
         ledger.append(k.RunResumed(pid=os.getpid(), spent_s=spent))
-        with _session(ledger, started, walls, narrator, clock, spent, prompts) as session:
+        with _session(ledger, started, walls, narrator, clock, spent, prompts, authority) as session:
             yield session
 
 
 def spent_s(state: RunState) -> float:
-    """Budget used by all sessions so far, from the time stamps of their events; pauses between sessions are free."""
+    """Budget used by all sessions so far, from the time stamps of their events; pauses between sessions are free.
+
+    So is the time that a person takes: what they decide may be recorded long after the session ended.
+    """
     total, begun, last = 0.0, None, None
     for stamped in state.events:
+        if _outside_sessions(stamped.data):
+            continue
         now = datetime.fromisoformat(stamped.ts)
         if begun is None or last is None or isinstance(stamped.data, k.RunResumed | k.Recovered):
             total += (last - begun).total_seconds() if begun is not None and last is not None else 0.0
@@ -181,6 +195,11 @@ def spent_s(state: RunState) -> float:
     if begun is not None and last is not None:
         total += (last - begun).total_seconds()
     return max(total, state.elapsed_s)
+
+
+def _outside_sessions(data: k.EventData) -> bool:
+    """Events of a person's decision."""
+    return isinstance(data, k.Approved | k.Declined) or (isinstance(data, k.Accepted) and bool(data.request))
 
 
 @contextmanager
@@ -192,6 +211,7 @@ def _session(
     clock: Callable[[], float],
     spent_s: float,
     prompts: tuple[Prompt, ...],
+    authority: Authority,
 ) -> Iterator[Session]:
     stack = started.stack
     with OracleHolder(stack, walls, ledger.run_dir / "scratch" / "oracle") as oracle:
@@ -210,6 +230,7 @@ def _session(
                 prompts=prompts,
                 answer_prompts=_answer_prompts(stack, started.goal),
                 oracle=oracle,
+                authority=authority,
             )
         finally:
             shutil.rmtree(ledger.run_dir / "scratch", ignore_errors=True)
@@ -233,8 +254,6 @@ def _started(request: Request, prompts: tuple[Prompt, ...]) -> k.RunStarted:
         environment=environment,
         walls=request.walls.as_dict(),
         command=request.command,
-        stack_source=request.stack_source,
-        price=price_data(request.price),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from infra_agent.agent.dossier import CandidateView, Dossier, HypothesisView
+from infra_agent.agent.dossier import CandidateView, Dossier, HypothesisView, PersonSaid
 from infra_agent.changes.change import STOCK
 from infra_agent.harness.baseline import baseline_complete
 from infra_agent.harness.figure import target_ratio
@@ -48,6 +48,11 @@ def build_dossier(session: Session, lane: k.Lane) -> Dossier:
         lane=lane,
         turn=state.turns,
         launches_left=launches_left(session),
+        rejected_by_person=tuple(
+            PersonSaid(c.declined.candidate, c.declined.decision, c.declined.reason)
+            for c in state.candidates.values()
+            if c.declined is not None
+        ),
     )
 
 
@@ -80,8 +85,14 @@ def goal_reached_so_far(session: Session) -> bool:
 
 
 def reserve_s(session: Session) -> float:
-    """Budget kept for the honesty row (screening and judging), the final relaunch and the report."""
-    return screening_s(session.state, "agent") + 2 * LOOKS[0] * block_wall_s(session) + REPORT_S
+    """Budget kept for the honesty row (screening and judging), the final relaunch, a person's yes and the report."""
+    tail_s = 2 * LOOKS[0] * block_wall_s(session) + REPORT_S
+    return screening_s(session.state, "agent") + tail_s + consent_s(session)
+
+
+def consent_s(session: Session) -> float:
+    """Budget kept for the relaunch that follows when a person approves what waits."""
+    return LOOKS[0] * block_wall_s(session) if session.state.open_gates else 0.0
 
 
 def launches_left(session: Session) -> float | None:
@@ -130,9 +141,7 @@ def _hypothesis_view(state: RunState, stated: k.HypothesisStated) -> HypothesisV
 
 def _candidate_view(session: Session, candidate: CandidateState) -> CandidateView:
     proposed, screened, verdict = candidate.proposed, candidate.screened, candidate.verdict
-    status = "screened" if screened else "proposed"
-    if verdict is not None:
-        status = "waiting" if candidate.waiting and not candidate.accepted else verdict.decision
+    declined = candidate.declined
     proved = verdict.estimate.ratio if verdict and verdict.estimate and verdict.cause == "proved" else None
     ratio, measurements = _screen_ratio(session, candidate)
     changes: Mapping[str, bool | int | float | str] = {c["parameter"]: c["value"] for c in proposed.changes}
@@ -143,14 +152,24 @@ def _candidate_view(session: Session, candidate: CandidateState) -> CandidateVie
         base=proposed.base,
         changes=changes,
         risk=proposed.risk,
-        status=status,
-        reason=verdict.reason if verdict else (screened.reason if screened else ""),
+        status=_status(candidate),
+        reason=declined.reason if declined else verdict.reason if verdict else screened.reason if screened else "",
         screen=screened.outcome if screened else None,
         screen_ratio=ratio,
         measurements=measurements,
         proved_ratio=proved,
         cost_s=_cost_s(session.state, proposed.id),
     )
+
+
+def _status(candidate: CandidateState) -> str:
+    if candidate.declined is not None:
+        return "rejected_by_person" if candidate.declined.decision == "reject" else "changes_requested"
+    if candidate.waiting is not None and candidate.accepted is None:
+        return "approved" if candidate.approved is not None else "waiting"
+    if candidate.verdict is not None:
+        return candidate.verdict.decision
+    return "screened" if candidate.screened else "proposed"
 
 
 def _screen_ratio(session: Session, candidate: CandidateState) -> tuple[float | None, int]:

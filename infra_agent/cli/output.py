@@ -39,6 +39,17 @@ def print_lines(lines: Sequence[str]) -> None:
         sys.stdout.write(clean(line) + "\n")
 
 
+def print_notes(lines: Sequence[str]) -> None:
+    """Plain narration on stderr."""
+    for line in lines:
+        stderr().print(Text(clean(line)))
+
+
+def print_question(text: str) -> None:
+    """A question on stderr; the answer is typed on the same line."""
+    stderr().print(Text(one_line(text)), end=" ")
+
+
 def print_error(error: InfraAgentError, as_json: bool) -> None:
     """The error for people on stderr, or as JSON on stdout."""
     if as_json:

@@ -159,7 +159,9 @@ def _carry_out(
 ) -> int:
     from infra_agent.agent.start import Request, begin
     from infra_agent.harness.sandbox import hold_walls
+    from infra_agent.ledger.approvals import Authority
     from infra_agent.ledger.runs import new_run_dir
+    from infra_agent.review.local import local_public_key
     from infra_agent.stack.files import DEMO
 
     walls = hold_walls(no_sandbox, stack.limits.memory_bytes)
@@ -176,6 +178,7 @@ def _carry_out(
         price=price,
         stack_source=source if source == DEMO else str(Path(source).absolute()),
         secrets=flag_values(sys.argv[1:]),
+        authority=Authority(local_key=local_public_key()),
     )
     try:
         with begin(request, narrator) as session:

@@ -70,7 +70,7 @@ def show(
 
 @app.command("verify")
 def verify(ref: RunRef = "last", as_json: JsonFlag = False) -> int:
-    """Check a run's event chain, artifacts and report. Exit 1 names the first broken event."""
+    """Check a run's event chain, artifacts, people's signatures and report. Exit 1 names the first broken event."""
     from infra_agent.ledger.runs import find_run
     from infra_agent.ledger.verify import verify as verify_run
 
@@ -87,17 +87,25 @@ def verify(ref: RunRef = "last", as_json: JsonFlag = False) -> int:
 
 @app.command("resume")
 def resume(ref: RunRef = "last", no_sandbox: NoSandbox = False, as_json: JsonFlag = False) -> int:
-    """Continue an interrupted run where its ledger ends. JSON: the report."""
+    """Continue a run where its ledger ends: one that was interrupted, or one on whose changes a person has decided.
+
+    Exit 3 when it waits and nobody has decided, 2 `approval refused` when a decision does not hold. JSON: the report.
+    """
     from infra_agent.agent import start
     from infra_agent.cli.run import finish
     from infra_agent.harness.sandbox import hold_walls
+    from infra_agent.ledger.approvals import Authority
+    from infra_agent.ledger.decisions import require_readable
     from infra_agent.ledger.runs import find_run
+    from infra_agent.review.local import local_public_key
     from infra_agent.stack.secrets import stack_secrets
 
     run_dir = find_run(runs_root(), ref)
+    require_readable(run_dir)
     walls = hold_walls(no_sandbox)
     _require_same_walls(run_dir, walls)
-    with TerminalNarrator(stderr()) as narrator, start.resume(run_dir, walls, narrator) as session:
+    authority = Authority(local_key=local_public_key())
+    with TerminalNarrator(stderr()) as narrator, start.resume(run_dir, walls, narrator, authority=authority) as session:
         hide(stack_secrets(session.stack))
         brain = start.make_brain(session.state.started.brain, run_dir / start.SCRIPT_FILE)
         narrator.line("Resumed", f"run {run_dir.name} after {len(session.state.events)} events")
@@ -110,7 +118,8 @@ def _require_same_walls(run_dir: Path, walls: Walls) -> None:
 
     state = load_state(run_dir)
     began = state.started.walls.get("mode")
-    if state.finished is None and began != walls.mode:
+    ended = state.finished is not None and state.finished.outcome != "waiting"
+    if not ended and began != walls.mode:
         raise UsageError(
             f"the run began with walls {began!r}, now they are {walls.mode!r}",
             where=str(run_dir),

@@ -18,8 +18,11 @@ from infra_agent.harness.ports import free_port, require_free
 from infra_agent.harness.relay import relayed
 from infra_agent.harness.sandbox import hold_walls
 from infra_agent.harness.server import Server, serve
+from infra_agent.ledger.approvals import Authority
+from infra_agent.ledger.consent import require_consent
 from infra_agent.ledger.runs import find_run
 from infra_agent.publish.publish import load_state
+from infra_agent.review.local import local_public_key
 from infra_agent.stack.digest import stack_digest
 from infra_agent.stack.engines import get_engine
 from infra_agent.stack.files import DEMO, resolve_stack, validate_paths
@@ -73,7 +76,8 @@ def _reachable(server: Server, port: int) -> AbstractContextManager[None]:
 
 def accepted_settings(run_ref: str, digest: str) -> Mapping[str, ParameterValue]:
     """Settings of a run's accepted best; an error when the run was made on another stack."""
-    state = load_state(find_run(runs_root(), run_ref))
+    run_dir = find_run(runs_root(), run_ref)
+    state = load_state(run_dir)
     if state.started.stack_digest != digest:
         raise UsageError(
             f"run {state.started.run_id} was made on another stack than this one",
@@ -81,6 +85,7 @@ def accepted_settings(run_ref: str, digest: str) -> Mapping[str, ParameterValue]
         )
     if state.best == STOCK:
         raise UsageError(f"run {state.started.run_id} accepted no change", hint="use --stock")
+    require_consent(run_dir, state, [state.best], Authority(local_key=local_public_key()))
     return state.candidates[state.best].proposed.settings
 
 

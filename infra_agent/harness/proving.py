@@ -41,7 +41,7 @@ def measure_blocks(session: Session, candidate: str, base: str, stage: Stage, la
         if len(bad) >= MAX_BAD_BLOCKS or faults >= MAX_CANDIDATE_FAULTS:
             raise StackError(f"{len(bad)} blocks were not valid: {bad[-1].reason}", where=f"{candidate} against {base}")
         session.budget.require(block_wall_s(session), "another block")
-        block = plan_blocks(session.seed, 1, start=len(done), stage=stage)[0]
+        block = plan_blocks(session.seed, 1, start=_planned(session, candidate, stage), stage=stage)[0]
         _measure_block(session, candidate, base, stage, lane, block)
     return log_ratios(session, candidate, stage)[:count]
 
@@ -106,6 +106,12 @@ def record_noise(session: Session) -> None:
             source="stock arms",
         )
     )  # fmt: skip
+
+
+def _planned(session: Session, candidate: str, stage: Stage) -> int:
+    """How far the plan of a stage was used. The final relaunch of a later winner gets seeds of its own."""
+    users = session.state.candidates if stage == "final" else (candidate,)
+    return sum(len(_blocks(session, id, stage)) for id in users)
 
 
 def _blocks(session: Session, candidate: str, stage: Stage) -> list[k.BlockMeasured]:

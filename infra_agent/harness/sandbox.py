@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Literal
 from infra_agent.errors import SandboxUnavailable
 from infra_agent.harness.mounts import never_visible, system_arguments, system_paths
 from infra_agent.harness.visible import installation, visible_paths
+from infra_agent.review.local import config_dir
 from probes.net import connector
 
 if TYPE_CHECKING:
@@ -110,10 +111,18 @@ def wrap(
     words += [] if network == "host" else ["--unshare-net"]
     words += system_arguments(home if home != Path("/") and home.is_dir() else None)
     words += _binds(argv, env, writable, [*readable, *_needed_by(first)])
+    # Last, over everything that the launch names: no engine reads the key with which a person approves its changes.
+    words += [word for path in key_directories() for word in ("--tmpfs", str(path))]
     words += ["--remount-ro", "/"]
     for name, value in env.items():
         words += ["--setenv", name, value]
     return [*words, "--chdir", str(cwd), "--", *first, *argv]
+
+
+def key_directories() -> list[Path]:
+    """Where the user's reviewer key lies, link and target: covered even where the launch names a path around it."""
+    folder = config_dir()
+    return sorted(path for path in {folder, folder.resolve()} if path.is_dir() and not path.is_symlink())
 
 
 def outer_env() -> dict[str, str]:

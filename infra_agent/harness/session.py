@@ -12,6 +12,7 @@ from infra_agent.harness.budget import Budget
 from infra_agent.harness.narrate import Narrator
 from infra_agent.harness.oracle import OracleHolder
 from infra_agent.harness.sandbox import Walls
+from infra_agent.ledger.approvals import Authority
 from infra_agent.ledger.state import RunState
 from infra_agent.ledger.store import Ledger
 from infra_agent.stack.engines.base import Engine, Parameter
@@ -37,6 +38,8 @@ class Session:
     prompts: tuple[Prompt, ...]
     answer_prompts: tuple[AnswerPrompt, ...]
     oracle: OracleHolder
+    authority: Authority = Authority()
+    """Who may decide on gated changes while this process goes on."""
 
     @property
     def state(self) -> RunState:

@@ -10,6 +10,7 @@ from infra_agent.judge.decide import cause
 from infra_agent.judge.plan import LOOKS
 from infra_agent.judge.types import Look
 from infra_agent.ledger import kinds as k
+from infra_agent.ledger.approvals import gate_event
 from infra_agent.review.risk import GATED
 from infra_agent.stack.engines.base import RiskClass
 
@@ -66,9 +67,7 @@ def open_gate(session: Session, candidate_id: str) -> None:
     risk = RiskClass(candidate.proposed.risk)
     elapsed_s = session.budget.elapsed_s()
     if risk in GATED:
-        session.ledger.append(
-            k.WaitingForApproval(candidate=candidate_id, risk=risk.value, reasons=candidate.proposed.risk_reasons)
-        )
+        session.ledger.append(gate_event(session.run_dir, session.state, candidate_id))
         reasons = "; ".join(candidate.proposed.risk_reasons)
         session.narrator.line("Waiting", f"{candidate_id} needs a person's approval: {reasons}")
         return

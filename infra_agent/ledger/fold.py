@@ -7,7 +7,7 @@ A resumed run is no longer finished; the earlier end stays among `events`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import singledispatch
 from typing import Any
@@ -18,11 +18,15 @@ from infra_agent.errors import LedgerError
 from infra_agent.ledger import kinds as k
 from infra_agent.ledger.event import Event
 from infra_agent.ledger.spending import Amounts, Spending
-from infra_agent.ledger.state import CandidateState, RunState, Stamped
+from infra_agent.ledger.state import CandidateState, Evidence, RunState, Stamped
+from infra_agent.review.approval import SignedGrant
+from infra_agent.review.risk import GATED
+from infra_agent.stack.engines.base import RiskClass
 
 STOCK = "stock"
 """The name that observations carry when they belong to no candidate."""
 Fields = Mapping[str, Any]
+_UNGATED = frozenset(risk.value for risk in RiskClass if risk not in GATED)
 
 
 def fold(events: Iterable[Event]) -> RunState:
@@ -43,11 +47,11 @@ def step(state: RunState | None, event: Event) -> RunState:
             raise _impossible(event, "a ledger begins with run_started")
         first = (Stamped(event.seq, event.ts, data),)
         return RunState(started=data, started_ts=event.ts, events=first, head_seq=event.seq, head_hash=event.hash)
-    state = replace(state, head_seq=event.seq, head_hash=event.hash)
+    before, state = state, replace(state, head_seq=event.seq, head_hash=event.hash)
     if data is None:
         return state
     try:
-        changes = _changes(data, state, event.seq)
+        changes = _changes(data, before, event.seq)
     except _OutOfOrderError as error:
         raise _impossible(event, str(error)) from None
     # Spent time counts too: a session killed before it reported must not hand its budget back.
@@ -189,12 +193,53 @@ def _accepted(data: k.Accepted, state: RunState, seq: int) -> Fields:
     verdict = _candidate(state, data.candidate).verdict
     if verdict is None or verdict.decision != "accepted":
         raise _OutOfOrderError(f"candidate {data.candidate!r} has no verdict that accepts it")
-    return {**_update(state, data.candidate, accepted=data), "best": data.candidate}
+    _require_consent(data, state)
+    # A final relaunch belongs to the best of its time.
+    return {**_update(state, data.candidate, accepted=data), "best": data.candidate, "final": None}
+
+
+def _require_consent(data: k.Accepted, state: RunState) -> None:
+    """A class that waits for a person, or one that is unknown, needs the event that says who approved."""
+    candidate = _candidate(state, data.candidate)
+    approved = candidate.approved
+    if approved is None and (candidate.waiting is not None or candidate.proposed.risk not in _UNGATED):
+        raise _OutOfOrderError(f"candidate {data.candidate!r} of class {candidate.proposed.risk} was never approved")
+    if data.request != (approved.request if approved is not None else ""):
+        raise _OutOfOrderError(f"candidate {data.candidate!r} was approved under another request")
 
 
 @_changes.register
 def _waiting(data: k.WaitingForApproval, state: RunState, seq: int) -> Fields:
-    return _update(state, data.candidate, waiting=data)
+    candidate = _candidate(state, data.candidate)
+    if candidate.waiting is not None or candidate.accepted is not None:
+        raise _OutOfOrderError(f"the gate of candidate {data.candidate!r} has opened already")
+    # The head before this event: the evidence that lay on the table when the gate opened.
+    return _update(state, data.candidate, waiting=data, evidence=Evidence(state.head_seq, state.head_hash))
+
+
+@_changes.register
+def _approved(data: k.Approved, state: RunState, seq: int) -> Fields:
+    spent = _spend(data.candidate, data.request, data.grants, state)
+    return {**spent, **_update(state, data.candidate, approved=data)}
+
+
+@_changes.register
+def _declined(data: k.Declined, state: RunState, seq: int) -> Fields:
+    spent = _spend(data.candidate, data.request, (data.grant,), state)
+    return {**spent, **_update(state, data.candidate, declined=data)}
+
+
+def _spend(id: str, request: str, grants: Sequence[SignedGrant], state: RunState) -> Fields:
+    """A decision needs an open gate, its own request, and nonces that no earlier decision has used."""
+    candidate = _candidate(state, id)
+    if not candidate.undecided or candidate.waiting is None:
+        raise _OutOfOrderError(f"candidate {id!r} does not wait for a person")
+    if candidate.waiting.request not in ("", request):
+        raise _OutOfOrderError(f"candidate {id!r} waits under another request")
+    nonces = [signed.grant.nonce for signed in grants]
+    if len(set(nonces)) < len(nonces) or state.nonces & set(nonces):
+        raise _OutOfOrderError("a decision is used a second time")
+    return {"nonces": state.nonces | set(nonces)}
 
 
 @_changes.register

@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from infra_agent.goal.model import Goal
+from infra_agent.review.approval import SignedGrant
 from infra_agent.stack.model import ParameterValue, Stack
 
 Lane = Literal["agent", "honesty", "final"]
@@ -62,7 +63,9 @@ class RunStarted(EventData):
     price: dict[str, NotNegative] = Field(default_factory=dict)
     """USD per million tokens as the user gave it, `input_usd` and `output_usd`; empty when nobody did."""
     stack_source: str = ""
-    """Where the stack was read from: needed on resume when it holds secrets, which are not kept here."""
+    """Where the stack was read from: its secrets are not kept here, and its `[review]` must still admit a reviewer."""
+    reviewer_key: str = ""
+    """Public key line of the user's own reviewer key, if there was one."""
 
 
 class RunResumed(EventData):
@@ -261,23 +264,56 @@ class VerdictGiven(EventData):
 
 
 class Accepted(EventData):
-    """A proved candidate became the best. `gate`: why no person had to be asked, or who approved."""
+    """A proved candidate became the best. `gate`: why no person had to be asked, or who approved.
+
+    `request`: the approved request, for a candidate of a class that waits for a person.
+    """
 
     kind: ClassVar[str] = "accepted"
     synced: ClassVar[bool] = True
     candidate: str
     gate: str
     elapsed_s: float
+    request: str = ""
 
 
 class WaitingForApproval(EventData):
-    """A proved candidate of a gated class. It is not applied; the run goes on without it."""
+    """A proved candidate of a gated class. It is not applied; the run goes on without it.
+
+    `request`: id of the approval request; `operands`: sha256 of the files that the run reads; `budget_s`: seconds that
+    going on may still spend. Ledgers of version 0.1.0 have none of the three.
+    """
 
     kind: ClassVar[str] = "waiting"
     synced: ClassVar[bool] = True
     candidate: str
     risk: str
     reasons: tuple[str, ...]
+    request: str = ""
+    operands: dict[str, str] = Field(default_factory=dict)
+    budget_s: float = 0.0
+
+
+class Approved(EventData):
+    """As many persons as needed have signed. The grants are spent with this event and with nothing else."""
+
+    kind: ClassVar[str] = "approved"
+    synced: ClassVar[bool] = True
+    candidate: str
+    request: str
+    grants: tuple[SignedGrant, ...] = Field(min_length=1)
+
+
+class Declined(EventData):
+    """A person said no: the candidate is closed. With `request_changes` the brain may go on with other proposals."""
+
+    kind: ClassVar[str] = "declined"
+    synced: ClassVar[bool] = True
+    candidate: str
+    request: str
+    decision: Literal["reject", "request_changes"]
+    reason: str
+    grant: SignedGrant
 
 
 class HonestyRow(EventData):
@@ -358,7 +394,7 @@ KINDS: dict[str, type[EventData]] = {
     for model in (
         RunStarted, RunResumed, Recovered, PhaseStarted, LaunchStarted, LaunchEnded, ObservationMade, HypothesisStated,
         CandidateProposed, ActionTaken, ActionRefused, Screened, NoiseKnown, BlockMeasured, Looked, VerdictGiven,
-        Accepted, WaitingForApproval, HonestyRow, FinalMeasured, Note, BudgetReserved, BudgetSettled, Interrupted,
-        RunFinished,
+        Accepted, WaitingForApproval, Approved, Declined, HonestyRow, FinalMeasured, Note, BudgetReserved,
+        BudgetSettled, Interrupted, RunFinished,
     )
 }  # fmt: skip

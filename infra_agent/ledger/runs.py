@@ -1,7 +1,8 @@
 """Run directories: making a new one, finding one by name, and listing them all with a derived status.
 
 A run's status is never stored. `running`: a live process holds the lock. `finished`, `waiting`: its last session ended
-so. `interrupted`: no live writer and no end; it can be resumed. `damaged`: it cannot be read; `verify` says why.
+so. `decided`: it ended waiting, and a person has decided since; it can be resumed. `interrupted`: no live writer and no
+end; it can be resumed. `damaged`: it cannot be read; `verify` says why.
 Listings check numbers and links of each ledger, not every hash: that is `verify`'s work.
 """
 
@@ -22,7 +23,7 @@ from infra_agent.ledger.fold import step
 from infra_agent.ledger.lock import has_writer
 from infra_agent.ledger.state import RunState
 
-Status = Literal["running", "finished", "waiting", "interrupted", "damaged"]
+Status = Literal["running", "finished", "waiting", "decided", "interrupted", "damaged"]
 _START_HINT = 'start one: infra-agent run --goal "..."'
 _SHOWN = 8
 
@@ -143,6 +144,9 @@ def _status(state: RunState | None, fault: str, running: bool) -> tuple[Status, 
     if running:
         return "running", f"in phase {state.phase}" if state.phase else "starting"
     if state.finished:
-        return ("waiting" if state.finished.outcome == "waiting" else "finished"), state.finished.sentence
+        if state.finished.outcome != "waiting":
+            return "finished", state.finished.sentence
+        decided = not state.open_gates
+        return "decided" if decided else "waiting", "decided; can be resumed" if decided else state.finished.sentence
     where = f"in phase {state.phase}" if state.phase else "before its first phase"
     return "interrupted", f"stopped {where} after {state.elapsed_s:.0f} s; can be resumed"

@@ -10,6 +10,13 @@ from infra_agent.ledger import kinds as k
 from infra_agent.ledger.spending import Spending
 
 
+class Evidence(NamedTuple):
+    """The ledger's head when a gate opened: all that a person can have seen."""
+
+    seq: int
+    hash: str
+
+
 class Stamped(NamedTuple):
     """An event's sequence number, UTC time stamp and payload."""
 
@@ -32,6 +39,15 @@ class CandidateState:
     verdict_seq: int | None = None
     accepted: k.Accepted | None = None
     waiting: k.WaitingForApproval | None = None
+    evidence: Evidence | None = None
+    """The head before `waiting`; None as long as no gate has opened."""
+    approved: k.Approved | None = None
+    declined: k.Declined | None = None
+
+    @property
+    def undecided(self) -> bool:
+        """Whether a person still has to decide."""
+        return self.waiting is not None and not (self.approved or self.declined or self.accepted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,3 +77,10 @@ class RunState:
     elapsed_s: float = 0.0
     spending: Spending = field(default_factory=Spending)
     sessions: int = 1
+    nonces: frozenset[str] = frozenset()
+    """Of all decisions that were taken into the ledger: each may be used once."""
+
+    @property
+    def open_gates(self) -> tuple[CandidateState, ...]:
+        """Candidates on which a person still has to decide."""
+        return tuple(candidate for candidate in self.candidates.values() if candidate.undecided)

@@ -1,12 +1,15 @@
-"""Checks a whole run from its files alone: chain, meaning, artifacts, and the head that the report names.
+"""Checks a whole run from its files alone: chain, meaning, artifacts, people's decisions, and heads named elsewhere.
 
 Artifacts are found by key: every text under `artifact`, `artifacts` or a key that ends in `_artifact(s)`, at any depth
 of an event's data, must be empty or the name of a file in `artifacts/` whose content has that sha256.
+Each decision of a person must carry a signature that holds, by a reviewer of the run, for exactly what the ledger says.
+The report and every decision file name a head of the ledger that must still be there: a cut tail shows only so.
 Not covered: whether the measurements were right (the judge), and a writer who rewrites ledger and report together.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -14,13 +17,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from infra_agent.errors import LedgerError
+from infra_agent.errors import ApprovalRefused, LedgerError
 from infra_agent.ledger import artifacts
 from infra_agent.ledger.chain import Chain, Problem, read_chain
+from infra_agent.ledger.consent import consent_fault, consent_of
+from infra_agent.ledger.decision_files import read_decisions
 from infra_agent.ledger.event import Event
-from infra_agent.ledger.fold import step
+from infra_agent.ledger.fold import fold, step
 from infra_agent.ledger.lock import has_writer
 from infra_agent.ledger.state import RunState
+from infra_agent.review.request import document_id
+from infra_agent.review.verify import signer
 
 REPORT_FILE = "report.json"
 _ARTIFACT_KEY = re.compile(r"(.*_)?artifacts?")
@@ -46,8 +53,20 @@ def verify(run_dir: Path) -> Verification:
     problems += _tail(run_dir, chain)
     problems += _artifacts(run_dir, chain)
     problems += _anchor(run_dir, chain)
+    problems += _consents(chain) if not chain.problems else ()
+    problems += _decision_files(run_dir, chain)
     head = chain.events[-1].hash if chain.events else ""
     return Verification(ok=not problems, events=len(chain.events), head_hash=head, problems=tuple(problems))
+
+
+def evidence_fault(run_dir: Path) -> str | None:
+    """The first fault of the run's evidence; None when it is whole.
+
+    Left out: people's decisions, and a torn tail, which says of nothing that was stored that it was changed.
+    """
+    chain = read_chain(run_dir)
+    beside = (_artifacts(run_dir, chain), _anchor(run_dir, chain))
+    return next((problem.what for problem in itertools.chain(chain.problems, _meaning(chain), *beside)), None)
 
 
 def _meaning(chain: Chain) -> Iterator[Problem]:
@@ -115,3 +134,43 @@ def _anchor(run_dir: Path, chain: Chain) -> Iterator[Problem]:
         yield Problem(seq, 0, f"event {seq} is missing: {REPORT_FILE} was written after it")
     elif found[1].hash != head:
         yield Problem(seq, found[0], f"event {seq} is not the one that {REPORT_FILE} names")
+
+
+def _consents(chain: Chain) -> Iterator[Problem]:
+    """Decisions in the ledger whose signature or binding does not hold."""
+    try:
+        state = fold(chain.events)
+    except LedgerError:
+        return  # said already: `_meaning` names the event
+    lines = {event.seq: line for line, event in chain.records}
+    for id, candidate in state.candidates.items():
+        consent = consent_of(candidate)
+        fault = consent_fault(state, id)
+        if consent is not None and fault is not None:
+            seq = next(event.seq for event in state.events if event.data is consent)
+            yield Problem(seq, lines[seq], f"event {seq} ({consent.kind}): {fault}")
+
+
+def _decision_files(run_dir: Path, chain: Chain) -> Iterator[Problem]:
+    try:
+        found = read_decisions(run_dir)
+    except ApprovalRefused as error:
+        yield Problem(0, 0, f"{error.what} ({error.where})")
+        return
+    records = {event.seq: (line, event) for line, event in chain.records}
+    for path, decision in found:
+        evidence = decision.request.get("evidence")
+        named = evidence if isinstance(evidence, dict) else {}
+        seq = named.get("seq")
+        try:
+            signer(decision.signed())
+        except ApprovalRefused as error:
+            yield Problem(0, 0, f"{path.name}: {error.what}")
+            continue
+        if type(seq) is not int or document_id(decision.request) != decision.grant.request:
+            yield Problem(0, 0, f"{path.name}: the request in it is not the one that was signed")
+        elif seq not in records:
+            yield Problem(seq, 0, f"event {seq} is missing: {decision.grant.reviewer} saw it ({path.name})")
+        elif records[seq][1].hash != named.get("hash"):
+            what = f"event {seq} is not the one that {decision.grant.reviewer} saw ({path.name})"
+            yield Problem(seq, records[seq][0], what)

@@ -32,7 +32,7 @@ def commands(report: Report) -> list[str]:
     if report.best.candidate != report.baseline.candidate:
         configurations.append(report.best)
     for configuration in configurations:
-        lines += _measure(report, configuration)
+        lines += measure_commands(report, configuration)
     lines += ["# the ledger behind this report", f"infra-agent runs verify {shlex.quote(report.run.id)}"]
     return lines
 
@@ -43,7 +43,8 @@ def _run(report: Report) -> str:
     return shlex.join(["infra-agent", "run", "--goal", report.goal.text])
 
 
-def _measure(report: Report, configuration: Configuration) -> list[str]:
+def measure_commands(report: Report, configuration: Configuration) -> list[str]:
+    """Launch a configuration, measure it, stop it."""
     # A title is free text of the engine's table or a brain: on a comment line only its words may stand.
     title = " ".join(word for word in configuration.title.split() if word.isprintable())
     heading = f"# {configuration.candidate}: {title}" if title != configuration.candidate else f"# {title}"

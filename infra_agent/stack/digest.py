@@ -1,7 +1,7 @@
 """Identity of a stack: its definition, its weights and whatever else decides what is measured, as one SHA-256.
 
 Covered: every file of a model directory or of a cached hub snapshot, each hashed in full (and remembered).
-Not covered: a server attached to by URL; its name is all that is known of its weights.
+Not covered: a server attached to by URL; its name is all that is known of its weights. Who approves changes (`review`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def stack_digest(stack: Stack, extra: Mapping[str, Any], cache: Path | None = No
     Equal digests mean equal definitions and equal bytes of weights. Raises ConfigError when weights cannot be read.
     """
     document = {
-        "stack": stack.model_dump(mode="json"),
+        "stack": stack.model_dump(mode="json", exclude={"review"}),
         "weights": weights_identity(stack, cache),
         "extra": dict(extra),
     }

@@ -24,19 +24,24 @@ from infra_agent.stack.engines import get_engine
 from infra_agent.stack.engines.base import Engine
 from infra_agent.stack.engines.table import complaint, find, suggestion
 from infra_agent.stack.hub import cached_snapshot, looks_like_hub_id
-from infra_agent.stack.model import LaunchSpec, Reference, Stack, StackLimits, Workload
+from infra_agent.stack.model import LaunchSpec, Reference, ReviewTable, Stack, StackLimits, Workload
+from infra_agent.stack.reviewers import read_allowed_signers, review_problem
 
 FILE_NAME = "infra-agent.toml"
 DEMO = "demo"
 _STACK_KEYS = ("name", "engine", "model", "served_model", "url", "sources")
-_SECTIONS: Mapping[str, type[BaseModel]] = {"workload": Workload, "reference": Reference, "limits": StackLimits}
+_SECTIONS: Mapping[str, type[BaseModel]] = {
+    "workload": Workload, "reference": Reference, "limits": StackLimits, "review": ReviewTable,
+}  # fmt: skip
 _TABLES = ("stack", "launch", "space", *_SECTIONS)
 
 
 def load_stack(path: Path) -> Stack:
     """The stack that the file describes, with relative paths made absolute. Raises ConfigError."""
-    stack = parse_stack(toml.read_text(path), path.name)
-    return _anchor(stack, path.absolute().parent)
+    text = toml.read_text(path)
+    stack = _anchor(parse_stack(text, path.name), path.absolute().parent)
+    _check_review(stack, text, path.name)
+    return stack
 
 
 def parse_stack(text: str, name: str = FILE_NAME) -> Stack:
@@ -159,9 +164,19 @@ def _value_error(error: ValidationError, text: str, name: str) -> ConfigError:
     location = [str(part) for part in first["loc"] if not isinstance(part, int)]
     table, key = _table_and_key(location)
     cause = first["msg"][0].lower() + first["msg"][1:]
+    within = _within_review(first["loc"]) if table == "review" else ""
     if first["type"] == "missing":
-        return ConfigError(f"{table}.{key} is missing", where=toml.place(text, name, table))
-    return ConfigError(f"{table}.{key}: {cause}; got {first['input']!r}", where=toml.place(text, name, table, key))
+        what = f"{table}.{key}: {within}missing" if within else f"{table}.{key} is missing"
+        return ConfigError(what, where=toml.place(text, name, table))
+    return ConfigError(
+        f"{table}.{key}: {within}{cause}; got {first['input']!r}", where=toml.place(text, name, table, key)
+    )
+
+
+def _within_review(location: tuple[int | str, ...]) -> str:
+    """Which reviewer and which of their keys: a person reads `reviewer 2: classes: `."""
+    numbers = [f"reviewer {part + 1}: " for part in location if isinstance(part, int)][:1]
+    return "".join([*numbers, *(f"{part}: " for part in location[3:] if isinstance(part, str))])
 
 
 def _table_and_key(location: list[str]) -> tuple[str, str]:
@@ -216,6 +231,20 @@ def _check_parameters(stack: Stack, text: str, name: str) -> None:
                 raise ConfigError(problem, where=where)
 
 
+def _check_review(stack: Stack, text: str, name: str) -> None:
+    problem = review_problem(stack.review) if stack.review is not None else None
+    if problem is not None:
+        raise ConfigError(problem, where=toml.place(text, name, "review"), hint="see docs/review.md")
+
+
+def _with_signers(table: ReviewTable | None, base: Path) -> ReviewTable | None:
+    """The table with the people of its allowed_signers file among the reviewers: what a run records is complete."""
+    if table is None or table.allowed_signers is None:
+        return table
+    people = read_allowed_signers(base / Path(table.allowed_signers).expanduser())
+    return table.model_copy(update={"reviewers": (*table.reviewers, *people), "allowed_signers": None})
+
+
 def _anchor(stack: Stack, base: Path) -> Stack:
     """Paths made absolute: those that say so (`./`, `../`, `~`), and those that exist beside the file."""
 
@@ -241,5 +270,6 @@ def _anchor(stack: Stack, base: Path) -> Stack:
             "launch": stack.launch.model_copy(update={"python": python}),
             "workload": stack.workload.model_copy(update={"prompts": prompts(stack.workload.prompts)}),
             "reference": stack.reference.model_copy(update={"prompts": prompts(stack.reference.prompts)}),
+            "review": _with_signers(stack.review, base),
         }
     )

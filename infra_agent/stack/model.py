@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from datetime import datetime
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 ParameterValue = bool | int | float | str
 """A value of a launch parameter. `True`/`False` switch a flag on or off."""
@@ -60,11 +61,54 @@ class StackLimits(_Model):
     budget_s: float = Field(default=1200, gt=0, description="used when the goal names no budget")
 
 
+GatedClass = Literal["memory", "concurrency", "numerics", "production"]
+"""Risk classes that wait for a person (`review.risk.GATED`)."""
+WEEK_S = 7 * 86400
+
+
+class ReviewerEntry(_Model):
+    """A person who may approve, with one of their public keys. A person with two keys has two entries of one name."""
+
+    name: str = Field(min_length=1, max_length=80)
+    key: str = Field(max_length=4096, description="an OpenSSH public key: ssh-ed25519 AAAA...")
+    classes: tuple[GatedClass, ...] | None = Field(default=None, description="may approve these; all when not given")
+    valid_from: str | None = Field(default=None, description="date and time with a zone")
+    valid_until: str | None = Field(default=None, description="date and time with a zone")
+
+    @field_validator("valid_from", "valid_until", mode="before")
+    @classmethod
+    def _zoned(cls, value: Any) -> Any:
+        """TOML has dates of its own; the ledger keeps text."""
+        if value is None:
+            return None
+        moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+        if moment.tzinfo is None:
+            raise ValueError("a date and time with its zone is needed, e.g. 2027-01-31T12:00:00Z")
+        return moment.isoformat()
+
+
+class ReviewTable(_Model):
+    """Who approves changes of which class. Without this table the local user's own key is the one reviewer."""
+
+    reviewers: tuple[ReviewerEntry, ...] = ()
+    required: dict[GatedClass, int] = Field(default_factory=dict, description="persons needed per class; 1 else")
+    expires_s: float = Field(default=WEEK_S, gt=0, le=366 * 86400, description="how long a signature may be used")
+    allowed_signers: str | None = Field(default=None, description="OpenSSH allowed_signers file with more reviewers")
+
+    @field_validator("required")
+    @classmethod
+    def _at_least_one(cls, value: dict[GatedClass, int]) -> dict[GatedClass, int]:
+        if any(count < 1 for count in value.values()):
+            raise ValueError("at least one person is needed")
+        return value
+
+
 class Stack(_Model):
     """One system under test.
 
     `space`: parameter name → values the search and the brain may try; a name outside it may not be changed.
     `served_model`: the name that answers must carry (identity); defaults to `model`.
+    `review`: who approves; no part of the stack's identity, because it changes nothing that is measured.
     """
 
     name: str
@@ -78,3 +122,4 @@ class Stack(_Model):
     workload: Workload = Workload()
     reference: Reference = Reference()
     limits: StackLimits = StackLimits()
+    review: ReviewTable | None = None

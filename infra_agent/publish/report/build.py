@@ -37,6 +37,7 @@ def build_report(state: RunState, extra: Mapping[str, Any] | None = None) -> Rep
         before_after=before_after,
         accepted=candidates.accepted_rows(facts, parameters),
         decisions=candidates.decision_rows(facts, parameters),
+        people=candidates.all_person_rows(facts),
         verdicts=candidates.verdict_rows(facts),
         candidates=candidates.candidate_rows(facts, parameters),
         proposals=len(state.candidates),

@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from infra_agent.errors import ApprovalRefused
 from infra_agent.ledger import kinds as k
+from infra_agent.ledger.approvals import request_of
+from infra_agent.ledger.consent import consent_of, grants_of
 from infra_agent.ledger.state import CandidateState
 from infra_agent.publish.report.facts import Facts, estimate, finite, ids, json_safe, lane, source
 from infra_agent.publish.report.format import setting
@@ -20,19 +23,24 @@ from infra_agent.publish.report.rows import (
     DecisionNeeded,
     End,
     FamilyRow,
+    PersonRow,
     ScreenRow,
     Undo,
     VerdictRow,
 )
+from infra_agent.review.approval import SignedGrant
+from infra_agent.review.verify import signer
 from infra_agent.stack.engines.base import Parameter
 
 Disposition = Literal[
-    "tested/kept", "tested/waiting", "tested/rejected", "tested/inconclusive",
+    "tested/kept", "tested/waiting", "tested/approved", "tested/declined", "tested/rejected", "tested/inconclusive",
     "not_engaged", "crashed", "open", "untested",
 ]  # fmt: skip
 _DISPOSITIONS: dict[End, Disposition] = {
     "kept": "tested/kept",
     "waiting": "tested/waiting",
+    "approved": "tested/approved",
+    "declined": "tested/declined",
     "rejected": "tested/rejected",
     "inconclusive": "tested/inconclusive",
     "not_engaged": "not_engaged",
@@ -47,8 +55,10 @@ def end_of(candidate: CandidateState) -> End:
     """How a candidate ended, in one word."""
     if candidate.accepted is not None:
         return "kept"
+    if candidate.declined is not None:
+        return "declined"
     if candidate.waiting is not None:
-        return "waiting"
+        return "approved" if candidate.approved is not None else "waiting"
     verdict = candidate.verdict
     if verdict is None:
         return "open"
@@ -189,6 +199,7 @@ def _accepted(facts: Facts, candidate: CandidateState, parameters: Sequence[Para
         final=estimate(final.estimate) if final is not None and own_final else None,
         risk=candidate.proposed.risk,
         gate=candidate.accepted.gate,
+        approvals=person_rows(facts, candidate),
         accepted_after_s=candidate.accepted.elapsed_s,
         undo=Undo(text="; ".join(undo_text(change) for change in changes), command="infra-agent stack up --stock"),
         event=facts.seq(candidate.accepted),
@@ -208,8 +219,9 @@ def decision_rows(facts: Facts, parameters: Sequence[Parameter]) -> list[Decisio
     rows = []
     for candidate in facts.state.candidates.values():
         waiting = candidate.waiting
-        if waiting is None or candidate.accepted is not None:
+        if waiting is None or not candidate.undecided:
             continue
+        place = f"{facts.state.started.run_id}/{candidate.proposed.id}"
         proposed = candidate.proposed
         verdict = _verdict(facts, candidate)
         hypothesis = facts.state.hypotheses.get(proposed.hypothesis)
@@ -223,11 +235,39 @@ def decision_rows(facts: Facts, parameters: Sequence[Parameter]) -> list[Decisio
                 changes=change_rows(proposed, parameters),
                 estimate=verdict.estimate if verdict is not None else None,
                 evidence=verdict.evidence if verdict is not None else [source(candidate.seq)],
-                command=f"infra-agent review show {facts.state.started.run_id}/{proposed.id}",
+                request=request_of(facts.state, proposed.id).id,
+                command=f"infra-agent review show {place}",
+                approve=f"infra-agent review approve {place}",
                 event=facts.seq(waiting),
             )
         )
     return rows
+
+
+def all_person_rows(facts: Facts) -> list[PersonRow]:
+    """Every decision that a person made in this run, in the order of the candidates."""
+    return [row for candidate in facts.state.candidates.values() for row in person_rows(facts, candidate)]
+
+
+def person_rows(facts: Facts, candidate: CandidateState) -> list[PersonRow]:
+    """What people decided on a candidate, as the ledger has it."""
+    consent = consent_of(candidate)
+    if consent is None:
+        return []
+    return [person_row(candidate.proposed.id, signed, facts.seq(consent)) for signed in grants_of(consent)]
+
+
+def person_row(candidate: str, signed: SignedGrant, event: int | None) -> PersonRow:
+    """One decision. A signature that does not hold has no fingerprint."""
+    grant = signed.grant
+    try:
+        fingerprint = signer(signed).fingerprint
+    except ApprovalRefused as error:
+        fingerprint = f"invalid: {error.what}"
+    return PersonRow(
+        candidate=candidate, decision=grant.decision, reviewer=grant.reviewer, fingerprint=fingerprint, time=grant.time,
+        expires=grant.expires, reason=grant.reason, request=grant.request, event=event,
+    )  # fmt: skip
 
 
 def family_rows(facts: Facts, parameters: Sequence[Parameter]) -> list[FamilyRow]:

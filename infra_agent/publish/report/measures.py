@@ -65,6 +65,11 @@ def measures(facts: Facts) -> tuple[Configuration, Configuration, list[BeforeAft
     return baseline, winner, rows
 
 
+def configuration(facts: Facts, candidate: str) -> Configuration:
+    """One configuration with all that was measured of it."""
+    return _configuration(facts, candidate, _samples(facts, candidate, "search"))
+
+
 def _windows(facts: Facts, best: str) -> Windows:
     seen = {
         made.candidate

@@ -20,6 +20,7 @@ from infra_agent.publish.report.rows import (
     EstimateRow,
     FamilyRow,
     HypothesisRow,
+    PersonRow,
     Predictor,
     Row,
     Sources,
@@ -255,6 +256,7 @@ class Report(Row):
     before_after: list[BeforeAfter]
     accepted: list[AcceptedRow]
     decisions: list[DecisionNeeded]
+    people: list[PersonRow]
     verdicts: list[VerdictRow]
     candidates: list[CandidateRow]
     proposals: int

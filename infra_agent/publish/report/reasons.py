@@ -49,8 +49,8 @@ def _hypothesis(facts: Facts, stated: k.HypothesisStated) -> HypothesisRow:
     ends: dict[str, End] = {candidate.proposed.id: end_of(candidate) for candidate in tests}
     end: End = min(ends.values(), key=STRONGEST_FIRST.index, default="untested")
     decisive = next((c for c in tests if ends[c.proposed.id] == end), None)
-    predicted = _predicted(facts, stated)
-    measured = _measured(facts, decisive) if decisive is not None else None
+    predicted = predicted_range(facts, stated)
+    measured = measured_ratio(facts, decisive) if decisive is not None else None
     inside = None
     if predicted is not None and measured is not None:
         inside = predicted.low <= measured.ratio <= predicted.high
@@ -70,7 +70,7 @@ def _hypothesis(facts: Facts, stated: k.HypothesisStated) -> HypothesisRow:
     )
 
 
-def _predicted(facts: Facts, stated: k.HypothesisStated) -> Predicted | None:
+def predicted_range(facts: Facts, stated: k.HypothesisStated) -> Predicted | None:
     """The prediction for the load rung: the one that the judge's estimate can be held against."""
     for prediction in stated.predictions:
         low, high = prediction.get("low"), prediction.get("high")
@@ -82,7 +82,8 @@ def _predicted(facts: Facts, stated: k.HypothesisStated) -> Predicted | None:
     return None
 
 
-def _measured(facts: Facts, candidate: CandidateState) -> Measured | None:
+def measured_ratio(facts: Facts, candidate: CandidateState) -> Measured | None:
+    """What was measured of a candidate: proved in blocks, else screened."""
     verdict = candidate.verdict
     if verdict is not None and verdict.estimate is not None and any(block.valid for block in candidate.blocks):
         row, event, proved = estimate(verdict.estimate), candidate.verdict_seq or facts.seq(verdict), True
@@ -206,9 +207,9 @@ def _engaged(facts: Facts, candidate: CandidateState) -> bool:
     return any(proof.get("verdict") == "pass" and proof.get("probe") != _SNAPSHOT for proof in proofs)
 
 
-def answers(facts: Facts) -> Answers:
-    """The newest answer check of the best configuration. Nothing measured is `not_checked`, never a pass."""
-    best = facts.state.best
+def answers(facts: Facts, of: str | None = None) -> Answers:
+    """The newest answer check of a configuration, the best when none is named. Nothing measured is never a pass."""
+    best = facts.state.best if of is None else of
     made_of_best = [m for m in facts.state.observations.values() if m.purpose == "answers" and m.candidate == best]
     own = [made for made in made_of_best if made.observation.get("probe") != _REFERENCE]
     if not own:

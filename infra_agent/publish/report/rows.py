@@ -15,7 +15,9 @@ from infra_agent.stack.model import ParameterValue
 
 Settings = dict[str, ParameterValue]
 Sources = list[str]
-End = Literal["kept", "waiting", "rejected", "inconclusive", "crashed", "not_engaged", "open", "untested"]
+End = Literal[
+    "kept", "waiting", "approved", "declined", "rejected", "inconclusive", "crashed", "not_engaged", "open", "untested",
+]  # fmt: skip
 
 
 class Row(BaseModel):
@@ -115,8 +117,25 @@ class Undo(Row):
     command: str
 
 
+class PersonRow(Row):
+    """What one person decided, signed with the key of this fingerprint. `event` None: not yet taken in by the run."""
+
+    candidate: str
+    decision: Literal["approve", "reject", "request_changes"]
+    reviewer: str
+    fingerprint: str
+    time: str
+    expires: str
+    reason: str
+    request: str
+    event: int | None
+
+
 class AcceptedRow(Row):
-    """A proved and applied candidate. `final` is the fresh-seed estimate, None unless it is the winner relaunched."""
+    """A proved and applied candidate. `final` is the fresh-seed estimate, None unless it is the winner relaunched.
+
+    `approvals`: who approved it; empty for a class that needs nobody.
+    """
 
     candidate: str
     title: str
@@ -125,6 +144,7 @@ class AcceptedRow(Row):
     final: EstimateRow | None
     risk: str
     gate: str
+    approvals: list[PersonRow]
     accepted_after_s: float
     undo: Undo
     event: int
@@ -132,7 +152,7 @@ class AcceptedRow(Row):
 
 
 class DecisionNeeded(Row):
-    """A proved candidate that waits for a person."""
+    """A proved candidate that waits for a person. `request`: digest of all that an approval stands for."""
 
     candidate: str
     title: str
@@ -142,7 +162,9 @@ class DecisionNeeded(Row):
     changes: list[ChangeRow]
     estimate: EstimateRow | None
     evidence: Sources
+    request: str
     command: str
+    approve: str
     event: int
 
 
@@ -297,8 +319,8 @@ class FamilyRow(Row):
 
     family: str
     disposition: Literal[
-        "tested/kept", "tested/waiting", "tested/rejected", "tested/inconclusive",
-        "not_engaged", "crashed", "open", "untested",
+        "tested/kept", "tested/waiting", "tested/approved", "tested/declined", "tested/rejected",
+        "tested/inconclusive", "not_engaged", "crashed", "open", "untested",
     ]  # fmt: skip
     candidates: list[str]
     reason: str

@@ -10,7 +10,7 @@ from collections import Counter
 
 from infra_agent.publish.report.format import clean, estimate
 from infra_agent.publish.report.model import Honesty, Report
-from infra_agent.publish.report.rows import AcceptedRow
+from infra_agent.publish.report.rows import AcceptedRow, CauseClaim, DecisionNeeded
 
 _LABEL_WIDTH = 11
 
@@ -18,10 +18,7 @@ _LABEL_WIDTH = 11
 def summary_lines(report: Report) -> list[str]:
     """The end card, one line per entry, free of control characters."""
     lines = [_line("Accepted", _accepted(row, report)) for row in report.accepted] or [_line("Accepted", "none")]
-    lines += [
-        _line("Waiting", f"{row.candidate} {row.title} ({row.risk})   {estimate(row.estimate)}   decide: {row.command}")
-        for row in report.decisions
-    ]
+    lines += [line for row in report.decisions for line in _decision(row, report)]
     lines.append(_line("Rejected", _others(report)))
     lines.append(_line("Goal", report.outcome.sentence))
     lines.append(_line("Report", f"runs/{report.run.id}/report.html"))
@@ -40,7 +37,31 @@ def _accepted(row: AcceptedRow, report: Report) -> str:
     else:
         replaced = report.final is not None
         fresh = "" if replaced else " · not relaunched on fresh seeds"
-    return f"{row.candidate} {row.title}   {estimate(row.estimate)}{blocks}{fresh}"
+    by = f" · {row.gate}" if row.approvals else ""
+    return f"{row.candidate} {row.title}   {estimate(row.estimate)}{blocks}{fresh}{by}"
+
+
+def _decision(row: DecisionNeeded, report: Report) -> list[str]:
+    """What waits for a person, with the command that shows all of it."""
+    missing = [gap.reason if gap.what == "note" else gap.what.replace("_", " ") for gap in report.not_measured]
+    blocks = f" over {row.estimate.n} blocks" if row.estimate is not None else ""
+    return [
+        _line("Waiting", f"for approval: {row.candidate} ({row.risk}): {row.title}"),
+        "  " + _line("Claim", row.claim or "no hypothesis was stated"),
+        "  " + _line("Cause", _cause(row.candidate, report)),
+        "  " + _line("Evidence", f"{estimate(row.estimate)}{blocks}"),
+        "  " + _line("Not tested", ", ".join(missing) or "nothing is known to be missing"),
+        "  " + _line("Decide", row.command),
+    ]
+
+
+def _cause(candidate: str, report: Report) -> str:
+    claim = next((claim for claim in report.claims if claim.candidate == candidate), None)
+    if claim is None:
+        return "not established"
+    if isinstance(claim, CauseClaim):
+        return f"{claim.statement}; taking it back undoes it"
+    return f"not established, {'; '.join(claim.missing)}"
 
 
 def _others(report: Report) -> str:

@@ -1,0 +1,47 @@
+"""A change that a person approved, proved on a base that is no longer the best: proved again on top of the best.
+
+What is then proved is a new candidate with a gate of its own, because nobody has seen the two changes together.
+Covered: proposing, climbing and judging it, and going on after a crash in the middle.
+Not covered: changes that stand on the best; they are applied when they are approved (`ledger.decisions`).
+"""
+
+from __future__ import annotations
+
+from infra_agent.agent.actions import ParameterChange, ProposeAction
+from infra_agent.agent.decisions import note_once
+from infra_agent.agent.execute import ActionError, execute
+from infra_agent.agent.loop import finish_what_was_begun
+from infra_agent.harness.session import Session
+from infra_agent.harness.verdicts import judge_candidate
+from infra_agent.ledger.decisions import stands_on_best
+from infra_agent.ledger.state import CandidateState
+
+
+def prove_on_best(session: Session) -> None:
+    """Prove again what was approved and cannot be applied as it was measured. Raises BudgetSpent, StackError."""
+    state = session.state
+    stale = [
+        candidate
+        for id, candidate in state.candidates.items()
+        if candidate.approved is not None and candidate.accepted is None and not stands_on_best(state, id)
+    ]
+    if stale:
+        finish_what_was_begun(session, "agent")
+    for candidate in stale:
+        _prove_again(session, candidate)
+
+
+def _prove_again(session: Session, candidate: CandidateState) -> None:
+    proposed, before = candidate.proposed, set(session.state.candidates)
+    changes = tuple(ParameterChange(parameter=c["parameter"], value=c["value"]) for c in proposed.changes)
+    action = ProposeAction(hypothesis=proposed.hypothesis, changes=changes, base="best")
+    try:
+        execute(session, action, "agent")
+    except ActionError as error:
+        note_once(session, f"{proposed.id} was approved on {proposed.base}, and is not applied: {error.message}")
+        return
+    for id in session.state.candidates.keys() - before:
+        best = session.state.best
+        note_once(session, f"{proposed.id} was proved on {proposed.base}, the best is now {best}: proved again as {id}")
+        if session.state.candidates[id].verdict is None:
+            judge_candidate(session, id, "agent")

@@ -1,0 +1,1 @@
+"""The evidence pack that a person sees before they decide."""
