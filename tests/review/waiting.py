@@ -160,7 +160,7 @@ def waiting_run(
     with Ledger.create(run_dir, samples.ticking()) as ledger:
         artifact = ledger.put_artifact(b"a log")
         started = samples.started(
-            run_id=run_id, stack=stack, stack_digest=digest, stack_file=str(stack_file), walls={"mode": "none"},
+            run_id=run_id, stack=stack, stack_digest=digest, stack_source=str(stack_file), walls={"mode": "none"},
             reviewer_key=local_key if recorded_key is None else recorded_key, brain="script",
         )  # fmt: skip
         (run_dir / "goal.toml").write_text(dump_goal(started.goal))
