@@ -86,7 +86,29 @@ def test_the_canonical_sentence_of_a_goal_parses_to_that_goal(goal: Goal) -> Non
 
 WORDS = sorted({*words.lemmas(), *words.fillers(), *words.number_words()})
 PIECES = st.sampled_from(
-    [*WORDS, "$2", "$", "USD", "200k tokens", "5 launches", "30 %", "2x", "x", "400 ms", "8", "0", "-3", "1,5", "p99", "p42", ",", "(", ")", ":", "/"]
+    [
+        *WORDS,
+        "$2",
+        "$",
+        "USD",
+        "200k tokens",
+        "5 launches",
+        "30 %",
+        "2x",
+        "x",
+        "400 ms",
+        "8",
+        "0",
+        "-3",
+        "1,5",
+        "p99",
+        "p42",
+        ",",
+        "(",
+        ")",
+        ":",
+        "/",
+    ]
 )
 
 
