@@ -78,7 +78,7 @@ def test_a_client_without_a_timeout_has_another_limit() -> None:
 
 
 def test_the_rule_finds_what_it_forbids() -> None:
-    bad = "p.wait()\nt.thread.join()\nsubprocess.run(x)\np.communicate()\nlock.acquire()\ns.accept()\nselect.select(a, b, c)"
+    bad = "p.wait()\nthread.join()\nsubprocess.run(x)\np.communicate()\nlock.acquire()\ns.accept()\nselect.select(a, b)"
     good = "p.wait(5)\np.wait(timeout=5)\n', '.join(x)\nsubprocess.run(x, timeout=3)\nselect.select(a, b, c, 1)\n"
     assert len(list(unlimited(ast.parse(bad)))) == 7
     assert list(unlimited(ast.parse(good))) == []
