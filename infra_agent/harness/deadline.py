@@ -29,7 +29,7 @@ class _Call(Generic[T]):
         except BaseException as error:
             self._error = error
 
-    def result(self) -> T:
+    def ending(self) -> T:
         if self._error is not None:
             raise self._error
         return self._value[0]
@@ -43,4 +43,4 @@ def within(seconds: float, call: Callable[[], T]) -> T:
     thread.join(seconds)
     if thread.is_alive():
         raise TimeoutError(f"no end after {seconds:g} s")
-    return made.result()
+    return made.ending()

@@ -1,19 +1,28 @@
 """What kind of fault an HTTP client's exception stands for.
 
-Covered: httpx, and clients built on it that keep its exception as the cause or carry a response (the openai package).
+Covered: httpx and its successors, and clients built on them that keep the exception as the cause or carry a response
+(the openai package). They share the names of their exceptions, not the classes.
 Not covered: exceptions of other libraries: they are no fault of the wire and are raised as they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-import httpx
+from typing import Any
 
 from infra_agent.errors import InfraAgentError
-from infra_agent.harness.retry import Fault, fault_of_status
+from infra_agent.harness.retry import Fault, FaultKind, fault_of_status
 
 _SHOWN = 200
+_BY_NAME: tuple[tuple[str, FaultKind], ...] = (
+    ("TimeoutException", "timeout"),
+    ("RemoteProtocolError", "cut_stream"),
+    ("ReadError", "cut_stream"),
+    ("UnsupportedProtocol", "final"),
+    ("LocalProtocolError", "final"),
+    ("TransportError", "connection"),
+)
+"""Names of exception classes, the more special ones first."""
 
 
 def fault_of(error: Exception) -> Fault | None:
@@ -21,28 +30,33 @@ def fault_of(error: Exception) -> Fault | None:
     if isinstance(error, InfraAgentError):
         return None
     response = getattr(error, "response", None)
-    if isinstance(response, httpx.Response):
-        text = f"HTTP {response.status_code}: {' '.join(str(error).split())[:_SHOWN]}"
-        return fault_of_status(response.status_code, text, _retry_after(response))
+    status = getattr(response, "status_code", None)
+    if isinstance(status, int) and status >= 400:
+        return fault_of_status(status, f"HTTP {status}: {_short(error)}", _retry_after(response))
     for cause in _chain(error):
-        if isinstance(cause, httpx.TimeoutException | TimeoutError):
-            return Fault(kind="timeout", text=_named(cause))
-        if isinstance(cause, httpx.RemoteProtocolError | httpx.ReadError | httpx.StreamError):
-            return Fault(kind="cut_stream", text=_named(cause))
-        if isinstance(cause, httpx.UnsupportedProtocol | httpx.LocalProtocolError):
-            return Fault(kind="final", text=_named(cause))
-        if isinstance(cause, httpx.TransportError | ConnectionError):
-            return Fault(kind="connection", text=_named(cause))
+        kind = _kind(cause)
+        if kind is not None:
+            return Fault(kind=kind, text=f"{type(cause).__name__}: {_short(cause)}".rstrip(": "))
     return None
 
 
-def _retry_after(response: httpx.Response) -> str | None:
+def _kind(error: BaseException) -> FaultKind | None:
+    if isinstance(error, TimeoutError):
+        return "timeout"
+    if isinstance(error, ConnectionError):
+        return "connection"
+    classes = {cls.__name__ for cls in type(error).__mro__ if cls.__module__.startswith("httpx")}
+    return next((kind for name, kind in _BY_NAME if name in classes), None)
+
+
+def _retry_after(response: Any) -> str | None:
     """The header in seconds or as a date; some providers give milliseconds in one of their own."""
-    milliseconds = response.headers.get("retry-after-ms", "")
+    headers = getattr(response, "headers", {})
+    milliseconds = str(headers.get("retry-after-ms", ""))
     if milliseconds.isascii() and milliseconds.isdigit():
         return str(int(milliseconds[:12]) / 1000)
-    found: str | None = response.headers.get("retry-after")
-    return found
+    found = headers.get("retry-after")
+    return None if found is None else str(found)
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
@@ -53,5 +67,5 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__
 
 
-def _named(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:_SHOWN]}".rstrip(": ")
+def _short(error: BaseException) -> str:
+    return " ".join(str(error).split())[:_SHOWN]
