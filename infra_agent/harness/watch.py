@@ -86,10 +86,8 @@ class Watch:
     def look(self) -> Breach | None:
         """What is above its limit now."""
         now_s = time.monotonic()
-        found = None
-        if self._group is None:
-            self._refresh(now_s)
-            found = self._tasks_breach() or self._memory_breach(now_s)
+        self._refresh(now_s)
+        found = None if self._group is not None else self._tasks_breach() or self._memory_breach(now_s)
         if found is None and now_s >= self._next_disk_s:
             found = self._disk_breach()
             self._next_disk_s = time.monotonic() + max(_DISK_LOOK_S, (time.monotonic() - now_s) / _COST_SHARE)
