@@ -8,8 +8,9 @@ Not covered: other interfaces than the loopback one.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
+import socket
+import socketserver
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,10 +18,10 @@ from pathlib import Path
 
 from infra_agent.errors import PortInUse
 from infra_agent.harness.ports import LOOPBACK, require_free
-from probes.net.via import open_connection
+from probes.net.via import connect
 
 _CHUNK_BYTES = 1 << 16
-_START_TIMEOUT_S = 10.0
+_POLL_S = 0.05
 
 
 @contextmanager
@@ -30,71 +31,83 @@ def relayed(via: Path, port: int) -> Iterator[None]:
     Raises PortInUse.
     """
     require_free(LOOPBACK, port)
-    relay = _Relay(via, port)
-    relay.start()
+    try:
+        server = _Server(via, port)
+    except OSError as error:
+        raise PortInUse(f"port {port} cannot be listened on: {error.strerror}", where=f"{LOOPBACK}:{port}") from error
+    thread = threading.Thread(target=server.serve_forever, args=(_POLL_S,), name="relay", daemon=True)
+    thread.start()
     try:
         yield
     finally:
-        relay.stop()
+        server.shutdown()
+        thread.join()
+        server.hang_up()
+        server.server_close()
 
 
-class _Relay:
-    """An event loop in a thread of its own."""
+class _Server(socketserver.ThreadingTCPServer):
+    """One thread for each connection; `server_close` waits for them."""
+
+    allow_reuse_address = True
+    request_queue_size = 128
 
     def __init__(self, via: Path, port: int) -> None:
-        self._via, self._port = via, port
-        self._ready, self._failure = threading.Event(), ""
-        self._loop = asyncio.new_event_loop()
-        self._end = asyncio.Event()
-        self._thread = threading.Thread(target=self._run, name="relay", daemon=True)
+        self.via, self.port = via, port
+        self._open: set[socket.socket] = set()
+        self._lock = threading.Lock()
+        self._ended = False
+        super().__init__((LOOPBACK, port), _Connection)
 
-    def start(self) -> None:
-        self._thread.start()
-        self._ready.wait(_START_TIMEOUT_S)
-        if self._failure:
-            self._thread.join()
-            raise PortInUse(f"port {self._port} cannot be listened on: {self._failure}", where=LOOPBACK)
-
-    def stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._end.set)
-        self._thread.join()
-
-    def _run(self) -> None:
-        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            runner.run(self._serve())
-
-    async def _serve(self) -> None:
+    @contextmanager
+    def kept(self, connection: socket.socket) -> Iterator[None]:
+        """Keep a connection in mind as long as it is open, so that it can be ended from outside."""
+        with self._lock:
+            if self._ended:
+                _shut(connection, socket.SHUT_RDWR)
+            self._open.add(connection)
         try:
-            server = await asyncio.start_server(self._pass_on, LOOPBACK, self._port)
-        except OSError as error:
-            self._failure = error.strerror or str(error)
-            return
+            yield
         finally:
-            self._ready.set()
-        try:
-            await self._end.wait()
-        finally:
-            server.close()
+            with self._lock:
+                self._open.discard(connection)
 
-    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            inner_reader, inner_writer = await open_connection(self._via, self._port)
-        except OSError:
-            writer.close()
-            return
-        try:
-            async with asyncio.TaskGroup() as both:
-                both.create_task(_copy(reader, inner_writer))
-                both.create_task(_copy(inner_reader, writer))
-        finally:
-            for each in (inner_writer, writer):
-                each.close()
+    def hang_up(self) -> None:
+        """End every connection, in both directions."""
+        with self._lock:
+            self._ended = True
+            for connection in self._open:
+                _shut(connection, socket.SHUT_RDWR)
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Nothing: a connection that breaks is the business of its two ends."""
 
 
-async def _copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-    """Until the source ends; then the sink is told so, and may still answer."""
+class _Connection(socketserver.BaseRequestHandler):
+    """One client and its connection to the engine."""
+
+    def handle(self) -> None:
+        """Copy both ways until both ends have said that they are done."""
+        server = self.server
+        assert isinstance(server, _Server)
+        with connect(server.via, server.port) as inner, server.kept(inner), server.kept(self.request):
+            back = threading.Thread(target=_copy, args=(inner, self.request), name="relay-back", daemon=True)
+            back.start()
+            _copy(self.request, inner)
+            back.join()
+
+
+def _copy(source: socket.socket, sink: socket.socket) -> None:
+    """Until the source ends; then the sink is told so, and may still answer. A broken end breaks the other."""
+    try:
+        while data := source.recv(_CHUNK_BYTES):
+            sink.sendall(data)
+        _shut(sink, socket.SHUT_WR)
+    except OSError:
+        _shut(source, socket.SHUT_RDWR)
+        _shut(sink, socket.SHUT_RDWR)
+
+
+def _shut(connection: socket.socket, how: int) -> None:
     with contextlib.suppress(OSError):
-        while data := await source.read(_CHUNK_BYTES):
-            sink.write(data)
-            await sink.drain()
-        sink.write_eof()
+        connection.shutdown(how)

@@ -86,10 +86,8 @@ class Watch:
     def look(self) -> Breach | None:
         """What is above its limit now."""
         now_s = time.monotonic()
-        found = None
-        if self._group is None:
-            self._refresh(now_s)
-            found = self._tasks_breach() or self._memory_breach(now_s)
+        self._refresh(now_s)
+        found = None if self._group is not None else self._tasks_breach() or self._memory_breach(now_s)
         if found is None and now_s >= self._next_disk_s:
             found = self._disk_breach()
             self._next_disk_s = time.monotonic() + max(_DISK_LOOK_S, (time.monotonic() - now_s) / _COST_SHARE)
@@ -154,12 +152,14 @@ class Watch:
         return _breach("memory", int(limit), seen) if seen > int(limit) else None
 
     def _memory_files(self) -> int:
-        """Bytes in the sandbox's in-memory directories."""
+        """Bytes in the sandbox's in-memory directories; 0 as long as the sandbox is not set up."""
         names = self._limits.get("memory_files", ())
         for pid in reversed(self._pids if names else []):
             with contextlib.suppress(OSError):
-                found = [os.statvfs(f"/proc/{pid}/root{name}") for name in names]
-                return sum((each.f_blocks - each.f_bfree) * each.f_frsize for each in found)
+                root = f"/proc/{pid}/root"
+                if not os.path.samestat(os.stat(root), os.stat("/")):  # noqa: PTH116
+                    found = [os.statvfs(root + name) for name in names if os.path.ismount(root + name)]
+                    return sum((each.f_blocks - each.f_bfree) * each.f_frsize for each in found)
         return 0
 
     def _disk_breach(self) -> Breach | None:

@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -86,6 +87,20 @@ class Handler(BaseHTTPRequestHandler):
             self.reply(200, {"model": name, "choices": [choice]})
 
 
+def grow(fault: str) -> None:
+    """Take more and more memory, at once or a while after the start."""
+    if fault == "grow-at-start":
+        take()
+    if fault == "grow-later":
+        threading.Thread(target=lambda: (time.sleep(2), take()), daemon=True).start()
+
+
+def take() -> None:
+    block = b"x" * (300 << 20)
+    time.sleep(300)
+    del block
+
+
 def make_noise(fault: str) -> None:
     if fault == "noisy":
         for _ in range(400):
@@ -118,6 +133,7 @@ def main() -> None:
         say("ENV " + json.dumps(dict(os.environ)))
         with contextlib.suppress(OSError):
             say("INIT " + Path("/proc/1/environ").read_text().replace("\0", " "))
+    grow(options.fault)
     make_noise(options.fault)
     for kind in filter(None, options.children.split(",")):
         spawn(kind, options.token)
