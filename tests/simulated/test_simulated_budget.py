@@ -46,7 +46,7 @@ def test_a_brain_that_spends_without_looking_is_stopped_at_the_ceiling_of_launch
     script.write_text(SCRIPT)
     done = calm(tmp_path, "--brain", "script", "--script", str(script), "--max-launches", "4")
     assert done.returncode == 4, done.stderr
-    assert "another launch needs up to 1 launch, and 0 launches of 4 launches are left" in done.stderr
+    assert "another launch needs up to 1 launch, and 0 of 4 are left" in done.stderr
     assert launches(tmp_path) == 4
     assert spent(tmp_path)["launches"] == {"kind": "launches", "spent": 4.0, "cap": 4.0, "open": 0.0}
     assert report_of(tmp_path)["outcome"]["code"] == "budget_spent"
@@ -64,7 +64,7 @@ def test_what_a_launch_may_leave_on_disk_is_set_aside_before_it_starts(tmp_path:
     stack_file(tmp_path, BATCHING)
     done = tune(tmp_path, "--max-disk", "10MB")
     assert done.returncode == 4
-    assert "of disk are left" in done.stderr
+    assert "another launch needs up to 41.9 MB of disk, and 10 MB of 10 MB are left" in done.stderr
     assert launches(tmp_path) == 0
     assert spent(tmp_path)["disk_bytes"]["spent"] == 0.0
 

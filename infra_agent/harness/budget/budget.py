@@ -108,5 +108,5 @@ class Budget:
 
 
 def _refusal(cap: Cap, what: str, asked: float, left: float, limit: float) -> BudgetSpent:
-    words = f"{what} needs up to {cap.show(asked)}, and {cap.show(left)} of {cap.show(limit)} are left"
+    words = f"{what} needs up to {cap.show(asked)}, and {cap.bare(left)} of {cap.bare(limit)} are left"
     return BudgetSpent(words, hint=cap.hint)
