@@ -77,4 +77,4 @@ class Dossier:
     turn: int
     """Actions asked for so far in this lane."""
     launches_left: float | None = None
-    """Engine starts left under the ceiling, those for the final relaunch and the honesty row not counted; None: any."""
+    """Engine starts left under the ceiling beside those that are kept back (`view.launches_left`); None: any number."""

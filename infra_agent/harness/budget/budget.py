@@ -68,11 +68,11 @@ class Budget:
                 f"the brain has had its {self.caps.turns} turns", hint="raise budget.turns in the goal file"
             )
 
-    def reserve(self, kind: SpendKind, amount: float, what: str) -> Reservation:
+    def reserve(self, kind: SpendKind, amount: float, what: str = "the next step") -> Reservation:
         """Set an amount aside, or raise BudgetSpent. `what` says what for, in a few words."""
         return self.reserve_all({kind: amount}, what)
 
-    def reserve_all(self, amounts: Mapping[SpendKind, float], what: str) -> Reservation:
+    def reserve_all(self, amounts: Mapping[SpendKind, float], what: str = "the next step") -> Reservation:
         """Set several amounts aside at once: all of them, or none and BudgetSpent."""
         with self._one_at_a_time:
             spending = self._book.spending()
