@@ -23,6 +23,12 @@ WRITERS = {
 }  # fmt: skip
 CONSOLE = {"print", "print_json", "log", "rule", "input", "out", "print_exception", "status"}
 MARKUP = {"Text.from_markup", "rich.text.Text.from_markup", "Markdown", "rich.markdown.Markdown", "Panel", "render"}
+PROBE_COMMANDS = ("probes/load/__main__.py", "probes/numeric/answers.py")
+PROBE_WORKERS = {
+    "probes/numeric/oracle_worker.py": "writes to its parent's pipe",
+    "probes/numeric/frames.py": "writes to a pipe",
+}
+SINKS = ("sys.stdout.write", "sys.stderr.write", "stream.write", "Text", "Text.assemble")
 OS_WRITES = {"infra_agent/ledger/disk.py": "to files", "infra_agent/harness/process.py": "to its own pipe"}
 
 
@@ -54,19 +60,28 @@ def test_nothing_but_output_and_narrator_writes_to_a_terminal() -> None:
 
 
 def test_what_they_write_is_cleaned_there() -> None:
-    safe = {"clean", "one_line", "to_json", "write_masked"}
+    safe = {"clean", "one_line", "to_json", "escaped", "write_masked", "document"}
     unsafe = []
-    for name in ("infra_agent/cli/output.py", "infra_agent/cli/narrator.py"):
+    for name in ("infra_agent/cli/output.py", "infra_agent/cli/narrator.py", *PROBE_COMMANDS):
         tree = ast.parse((ROOT / name).read_text(encoding="utf-8"))
         for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) in (
-                "sys.stdout.write",
-                "sys.stderr.write",
-                "Text",
-            ):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in SINKS and _foreign(node):
                 names = {ast.unparse(inner.func) for inner in ast.walk(node) if isinstance(inner, ast.Call)}
                 unsafe += [] if names & safe else [f"{name}:{node.lineno}"]
     assert unsafe == []
+
+
+def _foreign(call: ast.Call) -> bool:
+    return not all(isinstance(given, ast.Constant) for given in call.args)
+
+
+def test_the_probes_write_in_their_commands_only() -> None:
+    found = set()
+    for path in (ROOT / "probes").rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        if list(writes_in("", ast.parse(text))) or "stream.write(" in text:
+            found.add(path.relative_to(ROOT).as_posix())
+    assert found <= {*PROBE_COMMANDS, *PROBE_WORKERS}
 
 
 def test_markup_of_foreign_text_is_never_interpreted() -> None:

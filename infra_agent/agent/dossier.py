@@ -87,6 +87,6 @@ class Dossier:
     turn: int
     """Actions asked for so far in this lane."""
     launches_left: float | None = None
-    """Engine starts left under the ceiling, those for the final relaunch and the honesty row not counted; None: any."""
+    """Engine starts left under the ceiling beside those that are kept back (`view.launches_left`); None: any number."""
     rejected_by_person: tuple[PersonSaid, ...] = ()
     """Proved changes that a person did not want, with the person's words."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import secrets
 
-from infra_agent.redact.clean import one_line, strip
+from probes.clean import one_line, strip
 
 NONCE_BYTES = 16
 _NONCE = re.compile(r"[0-9a-f]{32,64}")

@@ -47,7 +47,7 @@ def build_dossier(session: Session, lane: k.Lane) -> Dossier:
         seed=session.seed,
         lane=lane,
         turn=state.turns,
-        launches_left=launches_left(session),
+        launches_left=launches_left(session, lane),
         rejected_by_person=tuple(
             PersonSaid(c.declined.candidate, c.declined.decision, c.declined.reason)
             for c in state.candidates.values()
@@ -95,13 +95,16 @@ def consent_s(session: Session) -> float:
     return LOOKS[0] * block_wall_s(session) if session.state.open_gates else 0.0
 
 
-def launches_left(session: Session) -> float | None:
-    """Engine starts that tuning may still use: what is kept back mirrors `reserve_s`."""
+def launches_left(session: Session, lane: k.Lane) -> float | None:
+    """Engine starts that a lane may still use. Kept back: a first look for the lane's best; from the brain's own work
+    also the first look of the final relaunch and as many climbs for the honesty row as it has taken itself.
+    """
     left = session.budget.left("launches")
     if left is None:
         return None
-    blocks = 2 * LOOKS[0]
-    return max(0.0, left - 2 * blocks - len(_climbs(session.state, "agent")))
+    look = 2 * LOOKS[0]
+    kept = look if lane != "agent" else 2 * look + len(_climbs(session.state, "agent"))
+    return max(0.0, left - kept)
 
 
 def screening_s(state: RunState, lane: k.Lane) -> float:

@@ -23,11 +23,11 @@ class Patience:
     """How long a brain may go on without progress, in turns.
 
     `same`: one action, since the last new candidate, verdict or best. The plain search measures its best again up to
-    once per halving, so 8 leaves room for 256 promising configurations. `refused`: refusals in a row. `quiet`: turns
+    once per halving, so 10 leaves room for a thousand promising ones. `refused`: refusals in a row. `quiet`: turns
     without any new observation, candidate, verdict or best; stating causes and reading are quiet.
     """
 
-    same: int = 8
+    same: int = 10
     refused: int = 10
     quiet: int = 25
 

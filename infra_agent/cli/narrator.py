@@ -11,7 +11,7 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from infra_agent.cli.streams import masker_of
-from infra_agent.redact.clean import one_line
+from probes.clean import one_line
 
 LABEL_WIDTH = 10
 

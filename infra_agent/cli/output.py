@@ -15,7 +15,7 @@ from rich.text import Text
 
 from infra_agent.cli.streams import masker_of, write_masked
 from infra_agent.errors import InfraAgentError
-from infra_agent.redact.clean import clean, one_line, to_json
+from probes.clean import clean, one_line, to_json
 
 
 def stdout() -> Console:

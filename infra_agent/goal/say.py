@@ -61,7 +61,7 @@ def amount(name: str, value: float) -> str:
     if name == "usd":
         return f"{value:.2f} USD" if value >= 0.01 or value == 0 else f"{plain(float(f'{value:.2g}'))} USD"
     if name == "disk_bytes":
-        return f"{level(Metric.MEMORY_BYTES, float(f'{value:.6g}'))} of disk"
+        return f"{level(Metric.MEMORY_BYTES, float(f'{value:.3g}'))} of disk"
     if name == "gpu_s":
         return f"{plain(float(f'{value:.6g}'))} GPU seconds"
     number = math.ceil(value)

@@ -6,8 +6,8 @@ Not covered: what the lines mean.
 
 from __future__ import annotations
 
-from infra_agent.redact.clean import strip
 from infra_agent.redact.masker import NO_SECRETS, Masker
+from probes.clean import strip
 
 _LINE_CHARACTERS = 500
 

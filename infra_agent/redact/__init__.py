@@ -1,1 +1,1 @@
-"""What must not be seen: secrets are masked, control sequences removed, before anything is stored or shown."""
+"""Secrets: which values are some, the forms they travel in, and how they are masked before they are stored or shown."""

@@ -18,7 +18,10 @@ _SECRET_NAME = re.compile(
     r"|AUTH(?!ORS?(?:$|[_-]))|COOKIE|JWT|BEARER|(?:^|[_-])(?:PASS|PAT|DSN|SAS)(?:$|[_-])",
     re.IGNORECASE,
 )
-_PLAIN_WORDS = frozenset({"", "true", "false", "yes", "no", "on", "off", "none", "null", "auto", "default", "enabled"})
+_PLAIN_WORDS = frozenset(
+    {"", "true", "false", "yes", "no", "on", "off", "none", "null", "auto", "default", "enabled", "disabled"}
+    | {"required", "optional", "anonymous", "undefined", "placeholder", "not-needed"}
+)
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _TOKEN_LIKE = 16
 """A user name of this length that stands alone before `@` is a token; `git` and `ubuntu` are not."""

@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from infra_agent.redact.clean import strip, suspicious
 from infra_agent.redact.forms import Forms, forms_of
 from infra_agent.redact.known import MASK as MASK
+from probes.clean import strip, suspicious
 
 SHORTEST = 8
 _SHORTEST_LINE = 16

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from probes.base import Verdict, Where
+from probes.clean import clean, one_line
 from probes.load.card import card, document
 from probes.load.probe import run
 from probes.load.prompts import load_prompts
@@ -26,15 +27,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         request = _request(options)
     except ValueError as error:
-        sys.stderr.write(f"error: {error}\n")
+        sys.stderr.write(f"error: {one_line(str(error))}\n")
         return 2
-    sys.stderr.write(f"measuring {request.base_url}: {request.warmup_requests} warm-up, {request.requests} requests\n")
+    planned = f"measuring {request.base_url}: {request.warmup_requests} warm-up, {request.requests} requests"
+    sys.stderr.write(one_line(planned) + "\n")
     try:
         observation, result = run(request, where=Where(whole_system=True))
     except KeyboardInterrupt:
         sys.stderr.write("interrupted; nothing was measured\n")
         return 130
-    sys.stdout.write(card(observation, result) + "\n")
+    sys.stdout.write(clean(card(observation, result)) + "\n")
     if options.json:
         sys.stdout.write(document(observation) + "\n")
     return 0 if observation.verdict is Verdict.PASS else 1

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 
 from probes.base import Observation, Quantity, Verdict
+from probes.clean import escaped
 from probes.load.types import LoadResult
 
 SHOWN = (
@@ -45,7 +46,8 @@ def card(observation: Observation, result: LoadResult) -> str:
 
 def document(observation: Observation) -> str:
     """The observation as one line of JSON."""
-    return json.dumps(dataclasses.asdict(observation), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    found = dataclasses.asdict(observation)
+    return escaped(json.dumps(found, ensure_ascii=False, allow_nan=False, separators=(",", ":")))
 
 
 def _rates(observation: Observation) -> Iterator[str]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TextIO
 
 from probes.base import Cost, Json, Observation, Rung, Verdict, Where
+from probes.clean import clean, escaped
 from probes.numeric.collect import collect
 from probes.numeric.compare import PROBE, TOLERANCE_NAT, compare
 from probes.numeric.mutants import KillRate, kill_rate
@@ -41,9 +42,9 @@ def main(argv: Sequence[str] | None = None, *, out: TextIO | None = None) -> int
         parser.error(str(error))
     observation, strength = _check(options, prompts, saved)
     stream = out or sys.stdout
-    stream.write(card(observation, strength))
+    stream.write(clean(card(observation, strength)))
     if options.json:
-        stream.write(json.dumps(_document(observation, strength), ensure_ascii=False) + "\n")
+        stream.write(escaped(json.dumps(_document(observation, strength), ensure_ascii=False)) + "\n")
     return 0 if observation.verdict is Verdict.PASS else 1
 
 

@@ -110,3 +110,9 @@ def _play(brain: PlaybookBrain, dossier: Dossier) -> tuple[list[tuple[str, objec
         else:
             return tried, action
     raise AssertionError("the brain does not conclude")
+
+
+def test_it_concludes_when_the_ceiling_of_launches_leaves_no_room_for_another_candidate(brain: PlaybookBrain) -> None:
+    stated = replace(MEASURED, hypotheses=(hypothesis("H1", "batching", "playbook:serial-admission"),))
+    assert isinstance(brain.next(replace(stated, launches_left=2.0)), ProposeAction)
+    assert isinstance(brain.next(replace(stated, launches_left=1.0)), ConcludeAction)

@@ -71,3 +71,8 @@ def _play(brain: SearchBrain, dossier: Dossier, screen: str = "promote") -> tupl
         seen = candidate(f"C{turn}", changes, screen=screen, status=status, screen_ratio=1.1, cost_s=15.0)
         dossier = replace(dossier, candidates=(*dossier.candidates, seen))
     raise AssertionError("the search does not end")
+
+
+def test_it_stops_sampling_when_the_ceiling_of_launches_leaves_no_room() -> None:
+    assert isinstance(SearchBrain().next(replace(MEASURED, launches_left=2.0)), ProposeAction)
+    assert isinstance(SearchBrain().next(replace(MEASURED, launches_left=1.0)), ConcludeAction)

@@ -78,7 +78,7 @@ def test_settled_is_what_was_used_and_may_be_less_or_more(ledger: Ledger) -> Non
 
 def test_several_kinds_are_set_aside_together_or_not_at_all(ledger: Ledger) -> None:
     budget = budget_of(ledger)
-    with pytest.raises(BudgetSpent, match="1000 tokens"):
+    with pytest.raises(BudgetSpent, match="1001 tokens, and 1000 of 1000 are left"):
         budget.reserve_all({"usd": 0.1, "tokens_in": 900, "tokens_out": 101}, "a call")
     assert budget.spent("usd") == 0.0
     assert kinds_in(ledger) == ["run_started"]
@@ -87,7 +87,7 @@ def test_several_kinds_are_set_aside_together_or_not_at_all(ledger: Ledger) -> N
 def test_input_and_output_tokens_share_one_cap(ledger: Ledger) -> None:
     budget = budget_of(ledger)
     budget.reserve("tokens_in", 600, "a prompt").settle()
-    with pytest.raises(BudgetSpent, match="400 tokens of 1000 tokens"):
+    with pytest.raises(BudgetSpent, match="401 tokens, and 400 of 1000 are left"):
         budget.reserve("tokens_out", 401, "an answer")
 
 

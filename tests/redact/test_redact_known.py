@@ -35,6 +35,8 @@ def test_names_of_secrets_are_known(name: str) -> None:
         ("PATH", "/usr/bin:/bin"),
         ("OMP_NUM_THREADS", "12345678"),
         ("API_KEY", ""),
+        ("OPENAI_API_KEY", "not-needed"),
+        ("REMOTE_AUTH", "Disabled"),
     ],
 )
 def test_switches_counts_and_ordinary_settings_are_none(name: str, value: str) -> None:

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from infra_agent.redact.clean import strip
 from infra_agent.redact.masker import NO_SECRETS, SHORTEST, Masker
 from infra_agent.redact.stream import MaskedStream
+from probes.clean import strip
 
 pytestmark = pytest.mark.requirement("S1")
 PLAIN = "sk-canary-0123456789abcdef"

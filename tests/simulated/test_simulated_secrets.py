@@ -105,6 +105,19 @@ start_timeout_s = 60
     return path
 
 
+def tuned(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    """A run; again when this machine was too busy for the first window to be valid (exit 6)."""
+    args = ["run", "--stack", str(folder / "infra-agent.toml"), "--goal", str(folder / "goal.toml"), "--seed", "3"]
+    for _ in range(5):
+        done = run(folder, *args, *more, timeout_s=500, **ENVIRON)
+        assert done.returncode in (0, 1, 4, 6), done.stderr
+        assert leaks(said(done)) == []
+        if done.returncode != 6:
+            break
+        shutil.rmtree(folder / "runs")
+    return done
+
+
 def said(done: subprocess.CompletedProcess[str]) -> bytes:
     return (done.stdout + done.stderr).encode()
 
@@ -120,10 +133,7 @@ def below(folder: Path) -> Iterator[Path]:
 def test_no_secret_is_in_any_file_or_on_any_stream_and_the_engine_has_its_own(tmp_path: Path) -> None:
     stack = str(prepare(tmp_path))
     goal = str(tmp_path / "goal.toml")
-    done = run(
-        tmp_path, "run", "--stack", stack, "--goal", goal, "--seed", "3", "--budget", "120s", timeout_s=500, **ENVIRON
-    )
-    assert done.returncode in (0, 1, 4), done.stderr
+    done = tuned(tmp_path, "--budget", "120s")
     commands = [
         ["runs", "show"], ["runs", "show", "--json"], ["runs", "show", "--commands"], ["runs", "list", "--json"],
         ["runs", "verify"], ["report"], ["stack", "show"], ["stack", "show", "--json"], ["doctor"],
@@ -156,7 +166,7 @@ def test_answers_that_hold_a_secret_are_still_compared(tmp_path: Path) -> None:
     prepare(tmp_path)
     goal = tmp_path / "goal.toml"
     goal.write_text(goal.read_text() + "[constraints]\nanswers_unchanged = true\n")
-    run(tmp_path, "run", "--goal", str(goal), "--seed", "3", "--budget", "60s", timeout_s=500, **ENVIRON)
+    tuned(tmp_path, "--budget", "60s")
     observations = [e["data"]["observation"] for e in events_of(tmp_path) if e["kind"] == "observation"]
     compared = [o for o in observations if o["probe"] == "answers"]
     assert compared
@@ -168,7 +178,7 @@ def test_a_resumed_run_has_its_stacks_secrets_back_from_the_file_or_the_environm
     text = stack.read_text().replace(f'extra_args = ["--api-key", "{IN_ARGV}"]\n', "")
     stack.write_text(text)
     args = ["run", "--stack", str(stack), "--goal", str(tmp_path / "goal.toml"), "--seed", "3"]
-    kill_when(tmp_path, args, "screened", 1)
+    kill_when(tmp_path, args, "launch_ended", 1)
     stack.write_text(text.replace(IN_STACK, "CANARY4-another-key-now"))
     refused = run(tmp_path, "runs", "resume", "last")
     assert refused.returncode == 2
@@ -177,7 +187,7 @@ def test_a_resumed_run_has_its_stacks_secrets_back_from_the_file_or_the_environm
     before = len(events_of(tmp_path))
     kept_logs = logs(tmp_path)
     done = run(tmp_path, "runs", "resume", "last", timeout_s=500, ENGINE_API_KEY=IN_STACK, SHORT_TOKEN=SHORT, **ENVIRON)
-    assert done.returncode in (0, 1, 4), done.stderr
+    assert done.returncode in (0, 1, 4, 6), done.stderr
     assert len(events_of(tmp_path)) > before
     after = logs(tmp_path).replace(kept_logs, "")
     assert f"GOT ENGINE_API_KEY {hashlib.sha256(IN_STACK.encode()).hexdigest()}" in after

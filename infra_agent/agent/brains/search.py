@@ -20,6 +20,7 @@ from infra_agent.agent.actions import (
     ProposeAction,
     ProveAction,
 )
+from infra_agent.agent.brains.spending import launches_fit
 from infra_agent.agent.dossier import CandidateView, Dossier
 from infra_agent.stack.model import ParameterValue
 
@@ -45,11 +46,12 @@ class SearchBrain:
             return MeasureAction(probe="load", target="stock")
         screen_s = self._screen_s if self._screen_s is not None else (dossier.budget_s - dossier.reserve_s) / 2
         spent_s = sum(candidate.cost_s for candidate in dossier.candidates)
-        fresh = self._draw(dossier) if spent_s < SAMPLING_SHARE * screen_s else None
+        fits = launches_fit(dossier, 2)
+        fresh = self._draw(dossier) if fits and spent_s < SAMPLING_SHARE * screen_s else None
         if fresh is not None:
             changes = tuple(ParameterChange(parameter=name, value=value) for name, value in fresh)
             return ProposeAction(hypothesis="", changes=changes, base="stock")
-        again = _next_to_remeasure(dossier.candidates) if spent_s < screen_s else None
+        again = _next_to_remeasure(dossier.candidates) if fits and spent_s < screen_s else None
         if again is not None:
             return MeasureAction(probe="load", target=again.id)
         return _finish(dossier.candidates, self._judges)

@@ -68,11 +68,11 @@ class Budget:
                 f"the brain has had its {self.caps.turns} turns", hint="raise budget.turns in the goal file"
             )
 
-    def reserve(self, kind: SpendKind, amount: float, what: str) -> Reservation:
+    def reserve(self, kind: SpendKind, amount: float, what: str = "the next step") -> Reservation:
         """Set an amount aside, or raise BudgetSpent. `what` says what for, in a few words."""
         return self.reserve_all({kind: amount}, what)
 
-    def reserve_all(self, amounts: Mapping[SpendKind, float], what: str) -> Reservation:
+    def reserve_all(self, amounts: Mapping[SpendKind, float], what: str = "the next step") -> Reservation:
         """Set several amounts aside at once: all of them, or none and BudgetSpent."""
         with self._one_at_a_time:
             spending = self._book.spending()
@@ -108,5 +108,5 @@ class Budget:
 
 
 def _refusal(cap: Cap, what: str, asked: float, left: float, limit: float) -> BudgetSpent:
-    words = f"{what} needs up to {cap.show(asked)}, and {cap.show(left)} of {cap.show(limit)} are left"
+    words = f"{what} needs up to {cap.show(asked)}, and {cap.bare(left)} of {cap.bare(limit)} are left"
     return BudgetSpent(words, hint=cap.hint)

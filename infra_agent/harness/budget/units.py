@@ -26,6 +26,11 @@ class Cap:
         """An amount with its unit."""
         return amount(self.name, value)
 
+    def bare(self, value: float) -> str:
+        """The amount where it was just said of what: `0 of 4`, `10 MB of 20 MB`."""
+        words = amount(self.name, value).removesuffix(" of disk")
+        return words.split(" ")[0] if self.name in ("tokens", "launches") else words
+
 
 CAPS = {
     cap.name: cap

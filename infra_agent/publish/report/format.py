@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from infra_agent.publish.report.rows import ChangeRow
-from infra_agent.redact.clean import strip
+from probes.clean import strip
 
 _LONGEST = 2000
 

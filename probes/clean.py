@@ -1,8 +1,8 @@
-"""Foreign text made safe to show: the one sanitiser of terminal, report, prompts and logs.
+"""Text of other programs made safe to show: the one sanitiser of terminals, reports, prompts and logs.
 
 Covered: ANSI and OSC sequences (7-bit and 8-bit, unterminated ones too), control characters, characters that change
 the direction or are invisible, lone surrogates, overlong text; and JSON that is escaped instead of altered.
-Not covered: look-alike letters, markup (rich, HTML and prompts escape that themselves), secrets (`masker`).
+Not covered: look-alike letters, markup (rich, HTML and prompts escape that themselves), secrets (`infra_agent.redact`).
 """
 
 from __future__ import annotations
@@ -64,8 +64,12 @@ def one_line(text: str, longest: int | None = LONGEST_LINE) -> str:
 
 def to_json(document: Any, *, indent: int | None = 2) -> str:
     """JSON that reads back as it was, with every character that acts on a terminal written as an escape."""
-    text = json.dumps(document, ensure_ascii=False, indent=indent, allow_nan=False)
-    return _INVISIBLE.sub(_escape, text)
+    return escaped(json.dumps(document, ensure_ascii=False, indent=indent, allow_nan=False))
+
+
+def escaped(json_text: str) -> str:
+    """JSON text with every character that acts on a terminal as an escape; it means the same."""
+    return _INVISIBLE.sub(_escape, json_text)
 
 
 def _escape(match: re.Match[str]) -> str:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from infra_agent.redact.clean import LONGEST_LINE, clean, one_line, strip, suspicious, to_json
+from probes.clean import LONGEST_LINE, clean, one_line, strip, suspicious, to_json
 
 pytestmark = pytest.mark.requirement("S3")
 HOSTILE = st.text(
