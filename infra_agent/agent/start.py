@@ -149,9 +149,9 @@ def resume(
                 where=str(run_dir),
                 hint=f"infra-agent runs show {run_dir.name}",
             )
+        require_decided(run_dir, state, authority)
         prompts = _prompts(state.started.stack)
         _require_same_work(state.started, prompts)
-        require_decided(run_dir, state, authority)
         spent = spent_s(state)
         ledger.append(k.RunResumed(pid=os.getpid(), spent_s=spent))
         with _session(ledger, state.started, walls, narrator, clock, spent, prompts, authority) as session:
