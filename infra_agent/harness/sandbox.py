@@ -18,7 +18,7 @@ from typing import Literal
 
 from infra_agent.errors import SandboxUnavailable
 from infra_agent.harness.visible import hidden_directories, visible_paths
-from infra_agent.review.local import config_dir
+from infra_agent.review.local import PRIVATE_FILE, config_dir
 
 NETWORK = "host network shared (loopback server)"
 _NO_SANDBOX = "pass --no-sandbox to run the engine without walls; the log and the report will say so"
@@ -115,18 +115,10 @@ def wrap(
     for path in writable:
         command += ["--bind", str(path), str(path)]
     # Last, over everything that the launch names: no engine reads the key with which a person approves its changes.
-    for path in key_directories(hidden):
-        command += ["--tmpfs", str(path)]
+    command += _cover_keys([*writable, cwd])
     for name, value in env.items():
         command += ["--setenv", name, value]
     return [*command, "--chdir", str(cwd), "--", *argv]
-
-
-def key_directories(hidden: Sequence[Path]) -> list[Path]:
-    """Where the user's reviewer key lies, link and target: covered even where the launch names a path around it."""
-    folder = config_dir()
-    named = {folder, folder.resolve()}
-    return sorted(path for path in named if path.is_dir() and not path.is_symlink() and path not in hidden)
 
 
 def gpu_nodes() -> list[Path]:
@@ -137,6 +129,20 @@ def gpu_nodes() -> list[Path]:
 def outer_env() -> dict[str, str]:
     """The environment bubblewrap itself is started with: nothing worth reading."""
     return {"PATH": os.defpath}
+
+
+def _cover_keys(needed: Sequence[Path]) -> list[str]:
+    """Hide the directory of the user's reviewer key, link and target; the key alone where the launch works in there."""
+    words: list[str] = []
+    for folder in sorted({config_dir(), config_dir().resolve()}):
+        if not folder.is_dir() or folder.is_symlink():
+            continue
+        key = folder / PRIVATE_FILE
+        if not any(path.resolve().is_relative_to(folder.resolve()) for path in needed):
+            words += ["--tmpfs", str(folder)]
+        elif key.exists():
+            words += ["--ro-bind", "/dev/null", str(key)]
+    return words
 
 
 def _gpu_devices() -> list[str]:

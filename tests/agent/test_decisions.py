@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from ledger import ledger_samples as samples
 from review.waiting import Person, Waiting, person, waiting_run
 
 from infra_agent.agent.actions import ParameterChange, ProposeAction
@@ -21,6 +22,7 @@ from infra_agent.harness.narrate import Silent
 from infra_agent.harness.oracle import OracleHolder
 from infra_agent.harness.sandbox import NO_WALLS
 from infra_agent.harness.session import Session
+from infra_agent.harness.verdicts import open_gate
 from infra_agent.ledger import kinds as k
 from infra_agent.ledger.store import Ledger
 from infra_agent.stack.engines import get_engine
@@ -156,3 +158,29 @@ def test_budget_is_kept_for_the_relaunch_that_follows_a_yes(tmp_path: Path, alic
         settle(session)
         assert consent_s(session) == 0
         assert reserve_s(session) == pytest.approx(before_s - kept_s)
+
+
+def test_nothing_is_taken_in_while_a_candidate_is_being_proved(tmp_path: Path, alice: Person) -> None:
+    run = waiting_run(tmp_path, local=alice, finished=False)
+    run.decide(alice)
+    with session_on(run) as session:
+        proposed = session.state.candidates["C1"].proposed
+        session.ledger.append(proposed.model_copy(update={"id": "C9", "base": "C1", "digest": "9" * 64}))
+        settle(session)
+        assert session.state.best == "C1"
+        session.ledger.append(samples.verdict("C9", "rejected"))
+        settle(session)
+        assert session.state.best == "C2"
+
+
+def test_what_was_proved_on_an_older_base_does_not_take_back_the_best(tmp_path: Path, alice: Person) -> None:
+    run = waiting_run(tmp_path, local=alice, finished=False)
+    with session_on(run) as session:
+        proposed = session.state.candidates["C1"].proposed
+        session.ledger.append(proposed.model_copy(update={"id": "C9", "base": "stock", "digest": "9" * 64}))
+        session.ledger.append(samples.verdict("C9"))
+        open_gate(session, "C9")
+        assert session.state.best == "C1"
+        assert session.state.candidates["C9"].accepted is None
+        view = next(view for view in build_dossier(session, "agent").candidates if view.id == "C9")
+        assert view.status == "proved"
