@@ -14,8 +14,8 @@ from infra_agent.cli.main import app
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-COMMAND = re.compile(r"^\s*(?:\$ )?infra-agent ((?:[a-z]+ ?)+)", re.MULTILINE)
-GROUPS = ("runs", "stack", "playbook", "probe")
+COMMAND = re.compile(r"^\s*(?:\$ )?infra-agent ((?:[a-z][a-z-]* ?)+)", re.MULTILINE)
+GROUPS = ("runs", "stack", "playbook", "probe", "review")
 
 
 def commands() -> list[tuple[str, ...]]:

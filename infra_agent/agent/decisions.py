@@ -45,7 +45,12 @@ def _news(state: RunState) -> bool:
 
 
 def settle(session: Session) -> None:
-    """Take in what people have decided by now. In a running run a bad decision is noted, and its gate stays shut."""
+    """Take in what people have decided by now. In a running run a bad decision is noted, and its gate stays shut.
+
+    Not while a candidate is between its screen and its verdict: the best that it stands on would change under it.
+    """
+    if any(c.verdict is None and c.proposed.lane == "agent" for c in session.state.candidates.values()):
+        return
     try:
         rulings = take_in(session.ledger, session.authority)
     except ApprovalRefused as error:

@@ -33,8 +33,8 @@ class CandidateView:
     changes: Mapping[str, ParameterValue]
     risk: str
     status: str
-    """proposed, screened, accepted, rejected, inconclusive or invalid; a gated one waiting, approved,
-    rejected_by_person or changes_requested."""
+    """proposed, screened, accepted, rejected, inconclusive, invalid, or proved (on a base that is no longer the best);
+    a gated one waiting, approved, rejected_by_person or changes_requested."""
     reason: str
     screen: str | None
     """promote, reject or unclear."""

@@ -95,13 +95,13 @@ def _propose(session: Session, action: ProposeAction, lane: k.Lane) -> str:
     changes = tuple(_checked(session, change, before) for change in action.changes)
     if len({change.parameter for change in changes}) != len(changes):
         raise ActionError("the same parameter is set twice in one candidate")
+    if lane == "agent":
+        _require_not_declined(state, changes)
     settings = apply(before, changes)
     digest = settings_digest(state.started.stack_digest, settings)
     twin = next((c for c in state.candidates.values() if c.proposed.digest == digest and c.proposed.lane == lane), None)
     if twin is not None:
         raise ActionError(f"{twin.proposed.id} is the same configuration; it was tried already")
-    if lane == "agent":
-        _require_not_declined(state, changes)
     if lane == "agent" and not baseline_complete(session):
         raise ActionError("stock has not been measured yet: measure it first")
     return _record_candidate(session, action, lane, base, changes, settings, digest)

@@ -166,12 +166,12 @@ def resume(
                 hint=f"infra-agent runs show {run_dir.name}",
             )
         kept = state.started
+        require_decided(run_dir, state, authority)
         stack = restored_stack(kept.stack, kept.stack_digest, kept.stack_source, os.environ)
         ledger.masker = known.adding(stack_secrets(stack))
         started = kept.model_copy(update={"stack": stack})
         prompts = _prompts(stack)
         _require_same_work(started, prompts)
-        require_decided(run_dir, state, authority)
         spent = spent_s(state)
         ledger.append(k.RunResumed(pid=os.getpid(), spent_s=spent))
         with _session(ledger, started, walls, narrator, clock, spent, prompts, authority) as session:

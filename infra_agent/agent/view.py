@@ -171,7 +171,8 @@ def _status(candidate: CandidateState) -> str:
     if candidate.waiting is not None and candidate.accepted is None:
         return "approved" if candidate.approved is not None else "waiting"
     if candidate.verdict is not None:
-        return candidate.verdict.decision
+        applied = candidate.verdict.decision != "accepted" or candidate.accepted is not None
+        return candidate.verdict.decision if applied else "proved"
     return "screened" if candidate.screened else "proposed"
 
 

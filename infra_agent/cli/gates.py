@@ -118,10 +118,12 @@ class Gate:
         """Store the decision and take it in at once, unless a live run holds the lock; what came of it."""
         path = write_decision(self.run_dir, self.request, signed)
         run = self.run_dir.name
-        if has_writer(self.run_dir):
-            status, names, following = "stored", self._signed(), f"run {run} takes it in at its next step"
-        else:
+        try:
             status, names, following = self._take_in()
+        except UsageError as error:
+            if isinstance(error, ApprovalRefused) or not has_writer(self.run_dir):
+                raise
+            status, names, following = "stored", self._signed(), f"run {run} takes it in at its next step"
         return {
             "run": run,
             "candidate": self.id,

@@ -161,7 +161,7 @@ def _require_reviewed(gate: Gate, key: Path | None, reviewed: str) -> None:
     wanted = reviewed.lower()
     if len(wanted) < CONFIRM_CHARACTERS or not gate.request.id.startswith(wanted):
         raise ApprovalRefused(
-            f"request digest: {wanted[:64]!r} is not the beginning of this request's",
+            f"request digest: what was given is not the beginning of it ({CONFIRM_CHARACTERS} characters at least)",
             hint=f"infra-agent review show {gate.ref}",
         )
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal
 from infra_agent.errors import SandboxUnavailable
 from infra_agent.harness.mounts import never_visible, system_arguments, system_paths
 from infra_agent.harness.visible import installation, visible_paths
-from infra_agent.review.local import config_dir
+from infra_agent.review.local import PRIVATE_FILE, config_dir
 from probes.net import connector
 
 if TYPE_CHECKING:
@@ -112,22 +112,30 @@ def wrap(
     words += system_arguments(home if home != Path("/") and home.is_dir() else None)
     words += _binds(argv, env, writable, [*readable, *_needed_by(first)])
     # Last, over everything that the launch names: no engine reads the key with which a person approves its changes.
-    words += [word for path in key_directories() for word in ("--tmpfs", str(path))]
+    words += _cover_keys([*writable, cwd])
     words += ["--remount-ro", "/"]
     for name, value in env.items():
         words += ["--setenv", name, value]
     return [*words, "--chdir", str(cwd), "--", *first, *argv]
 
 
-def key_directories() -> list[Path]:
-    """Where the user's reviewer key lies, link and target: covered even where the launch names a path around it."""
-    folder = config_dir()
-    return sorted(path for path in {folder, folder.resolve()} if path.is_dir() and not path.is_symlink())
-
-
 def outer_env() -> dict[str, str]:
     """The environment bubblewrap itself is started with: nothing worth reading."""
     return {"PATH": os.defpath}
+
+
+def _cover_keys(needed: Sequence[Path]) -> list[str]:
+    """Hide the directory of the user's reviewer key, link and target; the key alone where the launch works in there."""
+    words: list[str] = []
+    for folder in sorted({config_dir(), config_dir().resolve()}):
+        if not folder.is_dir() or folder.is_symlink():
+            continue
+        key = folder / PRIVATE_FILE
+        if not any(path.resolve().is_relative_to(folder.resolve()) for path in needed):
+            words += ["--tmpfs", str(folder)]
+        elif key.exists():
+            words += ["--ro-bind", "/dev/null", str(key)]
+    return words
 
 
 def _binds(

@@ -58,7 +58,10 @@ def _failed_blocks(session: Session, candidate_id: str, stage: Stage, error: Sta
 
 
 def open_gate(session: Session, candidate_id: str) -> None:
-    """Accept a proved candidate at once, or let it wait when its class is a person's to decide. Twice does nothing."""
+    """Accept a proved candidate at once, or let it wait when its class is a person's to decide. Twice does nothing.
+
+    One that was proved on another base than today's best is neither: it is proved again on the best (`agent.restack`).
+    """
     candidate = session.state.candidates[candidate_id]
     proved = candidate.verdict is not None and candidate.verdict.decision == "accepted"
     passed = candidate.accepted is not None or candidate.waiting is not None
@@ -70,6 +73,13 @@ def open_gate(session: Session, candidate_id: str) -> None:
         session.ledger.append(gate_event(session.run_dir, session.state, candidate_id))
         reasons = "; ".join(candidate.proposed.risk_reasons)
         session.narrator.line("Waiting", f"{candidate_id} needs a person's approval: {reasons}")
+        return
+    best = session.state.best
+    if candidate.proposed.base != best:
+        # Applied as it was measured it would take back what has become the best since.
+        session.narrator.line(
+            "Later", f"{candidate_id} was proved on {candidate.proposed.base}, the best is now {best}"
+        )
         return
     gate = f"class {risk.value}: no approval needed"
     session.ledger.append(k.Accepted(candidate=candidate_id, gate=gate, elapsed_s=elapsed_s))

@@ -168,9 +168,8 @@ def _value_error(error: ValidationError, text: str, name: str) -> ConfigError:
     if first["type"] == "missing":
         what = f"{table}.{key}: {within}missing" if within else f"{table}.{key} is missing"
         return ConfigError(what, where=toml.place(text, name, table))
-    return ConfigError(
-        f"{table}.{key}: {within}{cause}; got {first['input']!r}", where=toml.place(text, name, table, key)
-    )
+    where = toml.place(text, name, table, key)
+    return ConfigError(f"{table}.{key}: {within}{cause}; got {first['input']!r}", where=where)
 
 
 def _within_review(location: tuple[int | str, ...]) -> str:

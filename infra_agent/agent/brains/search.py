@@ -112,7 +112,7 @@ def _finish(candidates: tuple[CandidateView, ...], judges: bool) -> Action:
     ranked = _ranked(candidates)
     if not judges:
         return ConcludeAction(reason="the screening time is used up or the space exhausted")
-    if any(c.status in ("accepted", "inconclusive", "waiting", "approved") for c in candidates):
+    if any(c.status in ("accepted", "proved", "inconclusive", "waiting", "approved") for c in candidates):
         return ConcludeAction(reason="the search's best configuration was judged")
     if ranked and ranked[0].screen == "promote" and ranked[0].status == "screened":
         return ProveAction(candidate=ranked[0].id)
