@@ -5,10 +5,11 @@ from __future__ import annotations
 from infra_agent.agent.actions import ConcludeAction
 from infra_agent.agent.brains.base import Brain
 from infra_agent.agent.execute import ActionError, execute
+from infra_agent.agent.under_way import action_under_way, begin_action, concluded, has_its_effect
 from infra_agent.agent.view import build_dossier
 from infra_agent.harness.ladder import climb
 from infra_agent.harness.session import Session
-from infra_agent.harness.verdicts import judge_candidate, open_gate
+from infra_agent.harness.verdicts import judge_candidate, settle
 from infra_agent.ledger import kinds as k
 
 MAX_TURNS = 300
@@ -21,12 +22,18 @@ def pursue(session: Session, brain: Brain, lane: k.Lane) -> str:
     A brain that is refused ten times in a row, or acts three hundred times, is stopped with that reason.
     """
     finish_what_was_begun(session, lane)
+    if lane == "agent" and (reason := concluded(session)) is not None:
+        return reason
     refused_in_a_row = 0
     for _ in range(MAX_TURNS):
         dossier = build_dossier(session, lane)
-        action = brain.next(dossier)
+        under_way = action_under_way(session) if lane == "agent" else None
+        action = under_way or brain.next(dossier)
+        if lane == "agent" and under_way is None:
+            begin_action(session, action, dossier.turn)
         try:
-            execute(session, action, lane)
+            if under_way is None or not has_its_effect(session, action):
+                execute(session, action, lane)
             if lane == "agent":
                 session.ledger.append(k.ActionTaken(turn=dossier.turn, action=action.model_dump(mode="json")))
             refused_in_a_row = 0
@@ -49,7 +56,7 @@ def finish_what_was_begun(session: Session, lane: k.Lane) -> None:
         if candidate.proposed.lane != lane:
             continue
         if candidate.verdict is not None:
-            open_gate(session, candidate.proposed.id)
+            settle(session, candidate.proposed.id)
             continue
         if candidate.screened is None:
             climb(session, candidate.proposed.id, lane)

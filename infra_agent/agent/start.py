@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 from infra_agent import __version__
@@ -29,6 +29,7 @@ from infra_agent.harness.sandbox import Walls
 from infra_agent.harness.session import Session
 from infra_agent.harness.versions import engine_version
 from infra_agent.ledger import kinds as k
+from infra_agent.ledger.clock import session_clock
 from infra_agent.ledger.disk import disk_error
 from infra_agent.ledger.state import RunState
 from infra_agent.ledger.store import Ledger
@@ -61,11 +62,6 @@ class Request:
     script: Path | None = None
 
 
-def utc_now() -> datetime:
-    """The ledger's clock."""
-    return datetime.now(UTC)
-
-
 def make_brain(name: str, script: Path | None) -> Brain:
     """The brain of that name. `script` is needed by the script brain, and only by it."""
     if name == "playbook":
@@ -84,7 +80,7 @@ def begin(request: Request, narrator: Narrator, clock: Callable[[], float] = tim
     """A new run: its contract is the first event, written before anything is spent."""
     prompts = _prompts(request.stack)
     require_possible(request.goal, request.stack, prompts)
-    with Ledger.create(request.run_dir, utc_now) as ledger:
+    with Ledger.create(request.run_dir, session_clock()) as ledger:
         started = _started(request, prompts)
         _write_inputs(request)
         ledger.append(started)
@@ -127,7 +123,7 @@ def resume(
     run_dir: Path, walls: Walls, narrator: Narrator, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[Session]:
     """An interrupted run, continued by its ledger. Budget already spent stays spent."""
-    with Ledger.open(run_dir, utc_now) as ledger:
+    with Ledger.open(run_dir, session_clock()) as ledger:
         state = ledger.state()
         if state.finished is not None:
             raise UsageError(

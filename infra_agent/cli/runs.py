@@ -117,14 +117,14 @@ def _require_same_walls(run_dir: Path, walls: Walls) -> None:
 @app.command("cancel")
 def cancel(ref: RunRef = "last", as_json: JsonFlag = False) -> int:
     """End an interrupted run for good; a running one is stopped with Ctrl-C where it runs."""
-    from infra_agent.agent.start import utc_now
     from infra_agent.ledger import kinds as k
+    from infra_agent.ledger.clock import session_clock
     from infra_agent.ledger.runs import find_run
     from infra_agent.ledger.store import Ledger
     from infra_agent.publish.publish import publish
 
     run_dir = find_run(runs_root(), ref)
-    with Ledger.open(run_dir, utc_now) as ledger:
+    with Ledger.open(run_dir, session_clock()) as ledger:
         state = ledger.state()
         if state.finished is not None:
             raise UsageError(f"run {run_dir.name} has ended already", hint=f"infra-agent runs show {run_dir.name}")

@@ -4,13 +4,16 @@ Started as a script by `harness.process`; standard library only. Its standard in
 because the harness asked for it or died, every descendant is killed. As a child sub-reaper it inherits daemonised
 children, so they stay findable. Exit code: the engine's, or 128 + signal.
 
+Words before the command hand over inherited descriptors, all numbered above 3: `--stdin=FD` becomes the command's
+standard input (default: /dev/null), `--answer=FD` its descriptor 3, and to `--report=FD` the keeper writes one line of
+JSON at the end, the CPU time of all processes that were below it and the largest resident set among them.
+
 Covered: children that fork, daemonise or start their own session, on Linux.
 Not covered: a keeper that is itself killed with SIGKILL; other systems, where only the process group is killed.
 """
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import select
@@ -21,6 +24,8 @@ from collections.abc import Callable
 
 _PR_SET_CHILD_SUBREAPER = 36
 _KILL_TIMEOUT_S = 5.0
+_OPTIONS = ("--stdin=", "--answer=", "--report=")
+_ANSWER_FD = 3
 
 
 def descendants(root: int) -> list[int]:
@@ -42,6 +47,7 @@ def descendants(root: int) -> list[int]:
 
 def main(argv: list[str]) -> int:
     """Run a command, wait for its end or for the end of the life-line, and leave nothing behind."""
+    given, argv = _split(argv)
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     wake_read, wake_write = os.pipe()
@@ -50,14 +56,64 @@ def main(argv: list[str]) -> int:
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: None)
     try:
-        actions = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)]
-        engine = os.posix_spawnp(argv[0], argv, os.environ, file_actions=actions, setsid=True)
+        engine = _spawn(argv, given)
     except OSError as error:
         sys.stderr.write(f"cannot start {argv[0]}: {error.strerror}\n")
         return 127
     status = _watch(engine, wake_read)
     killed = _kill_all(engine)
+    _report(given)
     return _exit_code(status if status is not None else killed)
+
+
+def _split(argv: list[str]) -> tuple[dict[str, int], list[str]]:
+    """Descriptors handed over, by option, and the command behind them."""
+    given: dict[str, int] = {}
+    while argv and argv[0].startswith(_OPTIONS):
+        name, _, number = argv[0].partition("=")
+        given[name] = int(number)
+        argv = argv[1:]
+    return given, argv
+
+
+def _spawn(argv: list[str], given: dict[str, int]) -> int:
+    """Start the command with its descriptors in place; the keeper keeps no copy that would hold a pipe open."""
+    if "--report" in given:
+        os.set_inheritable(given["--report"], False)
+    handed = [(given[name], target) for name, target in (("--stdin", 0), ("--answer", _ANSWER_FD)) if name in given]
+    actions: list[tuple[object, ...]] = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)]
+    actions += [(os.POSIX_SPAWN_DUP2, source, target) for source, target in handed]
+    actions += [(os.POSIX_SPAWN_CLOSE, source) for source, _ in handed]
+    try:
+        return os.posix_spawnp(argv[0], argv, _environment(), file_actions=actions, setsid=True)
+    finally:
+        for source, _ in handed:
+            os.close(source)
+
+
+def _environment() -> dict[bytes, bytes]:
+    """What this process was started with: the interpreter adds a locale of its own to `os.environ`."""
+    try:
+        with open("/proc/self/environ", "rb") as file:  # noqa: PTH123
+            pairs = (entry.split(b"=", 1) for entry in file.read().split(b"\0") if b"=" in entry)
+            return dict(pairs)  # type: ignore[arg-type]
+    except OSError:
+        return dict(os.environb)
+
+
+def _report(given: dict[str, int]) -> None:
+    if "--report" not in given:
+        return
+    import resource
+
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    peak_rss_bytes = used.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    # Written by hand, here as elsewhere: every module that is imported delays the start of every engine.
+    line = f'{{"cpu_s": {used.ru_utime + used.ru_stime:.6f}, "peak_rss_bytes": {peak_rss_bytes}}}\n'
+    try:
+        os.write(given["--report"], line.encode())
+    except OSError:
+        return
 
 
 def _watch(engine: int, wake: int) -> int | None:
@@ -106,8 +162,10 @@ def _kill_all(engine: int) -> int | None:
 
 
 def _kill(how: Callable[[int, int], None], target: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
+    try:
         how(target, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return
 
 
 def _exit_code(status: int | None) -> int:

@@ -1,13 +1,15 @@
 """A log that stays small however much is written: the first part goes to disk, the last part is kept in memory.
 
-Covered: bounded disk and memory, a count of what was dropped, the newest lines at any time.
+Covered: bounded disk and memory, a count of what was dropped, the newest lines at any time, a disk that is full (what
+cannot be written counts as dropped, and the engine goes on).
 Not covered: a harness killed after the first part is full loses the last part.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from pathlib import Path
+
+from infra_agent.harness.tail import Tail
 
 HEAD_BYTES = 16 * 1024 * 1024
 TAIL_BYTES = 4 * 1024 * 1024
@@ -22,20 +24,23 @@ class BoundedLog:
         self.path = path
         self._file = path.open("wb", buffering=0)
         self._head_left = head_bytes
-        self._tail_bytes = tail_bytes
-        self._tail: deque[bytes] = deque()
-        self._tail_size = 0
+        self._tail = Tail(tail_bytes)
         self._recent = b""
-        self.dropped_bytes = 0
+        self._unwritten_bytes = 0
+
+    @property
+    def dropped_bytes(self) -> int:
+        """Output that was not kept."""
+        return self._tail.dropped_bytes + self._unwritten_bytes
 
     def write(self, data: bytes) -> None:
-        """Append output as it was read."""
+        """Append output as it was read. A disk that refuses it costs the bytes, never the engine."""
         head, rest = data[: self._head_left], data[self._head_left :]
         if head:
-            self._file.write(head)
+            self._put(head)
             self._head_left -= len(head)
         if rest:
-            self._keep(rest)
+            self._tail.add(rest)
         self._recent = (self._recent + data)[-_RECENT_BYTES:]
 
     def recent(self) -> bytes:
@@ -47,20 +52,15 @@ class BoundedLog:
         if self._file.closed:
             return
         if self.dropped_bytes:
-            self._file.write(f"\n... {self.dropped_bytes} bytes dropped ...\n".encode())
+            self._put(f"\n... {self.dropped_bytes} bytes dropped ...\n".encode(), counted=False)
         for chunk in self._tail:
-            self._file.write(chunk)
-        self._tail.clear()
+            self._put(chunk)
         self._file.close()
 
-    def _keep(self, data: bytes) -> None:
-        self._tail.append(data)
-        self._tail_size += len(data)
-        while self._tail_size > self._tail_bytes:
-            excess = self._tail_size - self._tail_bytes
-            oldest = self._tail.popleft()
-            kept = oldest[excess:]
-            self._tail_size -= len(oldest) - len(kept)
-            self.dropped_bytes += len(oldest) - len(kept)
-            if kept:
-                self._tail.appendleft(kept)
+    def _put(self, data: bytes, *, counted: bool = True) -> None:
+        rest = memoryview(data)
+        try:
+            while rest:
+                rest = rest[self._file.write(rest) :]
+        except OSError:
+            self._unwritten_bytes += len(rest) if counted else 0

@@ -20,6 +20,9 @@ from infra_agent.stack.engines.base import Engine
 from infra_agent.stack.model import Stack
 
 _POLL_S = 0.05
+_FIRST_POLL_S = 0.01
+_QUICK_S = 1.0
+"""Engines that start within a second are looked at more often: their start-up time is read off the polls."""
 _HEALTH_TIMEOUT_S = 5.0
 _PROMPT = "Say hello."
 _MAX_TOKENS = 4
@@ -50,11 +53,15 @@ class ReadyCheck:
 
     def wait(self) -> Readiness:
         """Raises LaunchFailed (died, hung, unhealthy) or WrongModel."""
-        with httpx.Client(base_url=self.base_url, trust_env=False) as client:
+        # Certificates are read from disk even for a plain http address, which takes longer than the first request.
+        with httpx.Client(base_url=self.base_url, trust_env=False, verify=self.base_url.startswith("https")) as client:
             self._until_healthy(client)
             health_s = self.clock() - self.started_at
             model = self._until_answered(client)
         return Readiness(health_s=health_s, ready_s=self.clock() - self.started_at, model=model)
+
+    def _pause(self) -> None:
+        time.sleep(_FIRST_POLL_S if self.clock() - self.started_at < _QUICK_S else _POLL_S)
 
     def _left_s(self) -> float:
         return self.started_at + self.stack.limits.start_timeout_s - self.clock()
@@ -77,7 +84,7 @@ class ReadyCheck:
                 raise self.fail(
                     "unhealthy", f"{self.engine.health_path} still answers {last_status} after {limit_s:g} s"
                 )
-            time.sleep(_POLL_S)
+            self._pause()
 
     def _until_answered(self, client: httpx.Client) -> str:
         drops = 0
@@ -98,7 +105,7 @@ class ReadyCheck:
             else:
                 if response.status_code != httpx.codes.SERVICE_UNAVAILABLE:
                     return self._check(response)
-            time.sleep(_POLL_S)
+            self._pause()
 
     def _request(self, client: httpx.Client) -> httpx.Response:
         body: dict[str, Any] = {

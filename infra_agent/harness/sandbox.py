@@ -19,6 +19,7 @@ from typing import Literal
 from infra_agent.errors import SandboxUnavailable
 from infra_agent.harness.visible import hidden_directories, visible_paths
 
+Network = Literal["host", "none"]
 NETWORK = "host network shared (loopback server)"
 _NO_SANDBOX = "pass --no-sandbox to run the engine without walls; the log and the report will say so"
 _DEVICES = ("nvidia*", "dri", "kfd", "dxg")
@@ -93,10 +94,12 @@ def wrap(
     env: Mapping[str, str],
     cwd: Path,
     readable: Sequence[Path] = (),
+    network: Network = "host",
 ) -> list[str]:
     """Argv that runs `argv` behind the walls. `env` is the complete environment inside.
 
-    `readable` names further paths below home or /tmp that stay visible, read-only.
+    `readable` names further paths below home or /tmp that stay visible, read-only. `network` "none": only a loopback
+    interface of its own.
 
     The caller must start it with an environment free of secrets: the sandbox's own first process shows the one it
     was started with in /proc/1/environ. With mode "none" argv comes back unchanged.
@@ -105,6 +108,7 @@ def wrap(
         return list(argv)
     hidden = hidden_directories(Path.home())
     command = [walls.binary, "--unshare-user-try", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
+    command += ["--unshare-net"] if network == "none" else []
     command += ["--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL", "--ro-bind", "/", "/"]
     command += ["--proc", "/proc", "--dev", "/dev", *_gpu_devices()]
     for directory in hidden:

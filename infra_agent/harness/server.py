@@ -126,7 +126,7 @@ def serve(
             secrets=secret_values(os.environ, plan.env),
         )
         cleanup.push(lambda error, *_: _take_down(process, plan, stack, tell, failing=error is not None))
-        tell(f"started {engine.name}, pid {process.pid}")
+        tell(f"started {engine.name}")
         found = _wait(process, plan, engine, stack, clock, started_at)
         tell(f"ready after {found.ready_s:.1f} s")
         yield Server(

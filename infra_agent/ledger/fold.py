@@ -22,6 +22,11 @@ from infra_agent.ledger.state import CandidateState, RunState, Stamped
 STOCK = "stock"
 """The name that observations carry when they belong to no candidate."""
 Fields = Mapping[str, Any]
+_RESULTS = (
+    k.Screened, k.VerdictGiven, k.BlockMeasured, k.NoiseKnown, k.ActionTaken, k.ActionRefused, k.HonestyRow,
+    k.FinalMeasured,
+)  # fmt: skip
+"""Each stores what the launches before it were made for."""
 
 
 def fold(events: Iterable[Event]) -> RunState:
@@ -49,6 +54,8 @@ def step(state: RunState | None, event: Event) -> RunState:
         changes = _changes(data, state, event.seq)
     except _OutOfOrderError as error:
         raise _impossible(event, str(error)) from None
+    if isinstance(data, _RESULTS):
+        changes = {**changes, "unsettled": ()}
     # Spent time counts too: a session killed before it reported must not hand its budget back.
     elapsed_s = max(state.elapsed_s, getattr(data, "elapsed_s", 0.0), getattr(data, "spent_s", 0.0))
     events = (*state.events, Stamped(event.seq, event.ts, data))
@@ -104,7 +111,8 @@ def _run_started(data: k.RunStarted, state: RunState, seq: int) -> Fields:
 
 @_changes.register
 def _run_resumed(data: k.RunResumed, state: RunState, seq: int) -> Fields:
-    return {"sessions": state.sessions + 1, "finished": None}
+    void = state.void.union(state.unsettled)
+    return {"sessions": state.sessions + 1, "finished": None, "void": void, "unsettled": ()}
 
 
 @_changes.register
@@ -114,7 +122,7 @@ def _phase(data: k.PhaseStarted, state: RunState, seq: int) -> Fields:
 
 @_changes.register
 def _launch(data: k.LaunchStarted, state: RunState, seq: int) -> Fields:
-    return {"launches": _add(state.launches, data.id, data)}
+    return {"launches": _add(state.launches, data.id, data), "unsettled": (*state.unsettled, data.id)}
 
 
 @_changes.register
@@ -148,14 +156,21 @@ def _proposed(data: k.CandidateProposed, state: RunState, seq: int) -> Fields:
 
 
 @_changes.register
+def _action_begun(data: k.ActionBegun, state: RunState, seq: int) -> Fields:
+    if state.begun is not None:
+        raise _OutOfOrderError(f"the action of turn {state.begun.turn} has not ended")
+    return {"begun": data, "begun_seq": seq}
+
+
+@_changes.register
 def _action(data: k.ActionTaken, state: RunState, seq: int) -> Fields:
-    return {"turns": max(state.turns, data.turn + 1)}
+    return {"turns": max(state.turns, data.turn + 1), "begun": None}
 
 
 @_changes.register
 def _refused(data: k.ActionRefused, state: RunState, seq: int) -> Fields:
     # An action may be taken and refused in the same turn: the turn counts once.
-    return {"turns": max(state.turns, data.turn + 1), "refused": (*state.refused, data)}
+    return {"turns": max(state.turns, data.turn + 1), "refused": (*state.refused, data), "begun": None}
 
 
 @_changes.register

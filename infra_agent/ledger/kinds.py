@@ -152,8 +152,17 @@ class CandidateProposed(EventData):
     lane: Lane
 
 
+class ActionBegun(EventData):
+    """A brain's action is about to be carried out. Its end is the `action` or `action_refused` of the same turn."""
+
+    kind: ClassVar[str] = "action_begun"
+    synced: ClassVar[bool] = True
+    turn: int
+    action: dict[str, Any]
+
+
 class ActionTaken(EventData):
-    """A brain's action that was carried out; one cut off by a crash is asked for again. `turn` counts from 0."""
+    """A brain's action that was carried out; one cut off by a crash is gone on with. `turn` counts from 0."""
 
     kind: ClassVar[str] = "action"
     turn: int
@@ -328,7 +337,7 @@ KINDS: dict[str, type[EventData]] = {
     model.kind: model
     for model in (
         RunStarted, RunResumed, Recovered, PhaseStarted, LaunchStarted, LaunchEnded, ObservationMade, HypothesisStated,
-        CandidateProposed, ActionTaken, ActionRefused, Screened, NoiseKnown, BlockMeasured, Looked, VerdictGiven,
+        CandidateProposed, ActionBegun, ActionTaken, ActionRefused, Screened, NoiseKnown, BlockMeasured, Looked, VerdictGiven,
         Accepted, WaitingForApproval, HonestyRow, FinalMeasured, Note, Interrupted, RunFinished,
     )
 }  # fmt: skip

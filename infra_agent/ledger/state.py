@@ -48,6 +48,10 @@ class RunState:
     candidates: Mapping[str, CandidateState] = field(default_factory=dict)
     launches: Mapping[str, k.LaunchStarted] = field(default_factory=dict)
     launches_ended: Mapping[str, k.LaunchEnded] = field(default_factory=dict)
+    unsettled: tuple[str, ...] = ()
+    """Launches whose result, a screen, block or verdict, is not stored yet."""
+    void: frozenset[str] = frozenset()
+    """Launches whose session ended before their result was stored: they are made again, and nothing of them counts."""
     refused: tuple[k.ActionRefused, ...] = ()
     notes: tuple[k.Note, ...] = ()
     noise: k.NoiseKnown | None = None
@@ -55,7 +59,15 @@ class RunState:
     final: k.FinalMeasured | None = None
     finished: k.RunFinished | None = None
     best: str = "stock"
+    begun: k.ActionBegun | None = None
+    """The action under way: begun, and neither carried out nor refused yet."""
+    begun_seq: int = 0
     turns: int = 0
     """Actions a brain has asked for so far, refused ones included."""
     elapsed_s: float = 0.0
     sessions: int = 1
+
+    @property
+    def standing(self) -> tuple[k.ObservationMade, ...]:
+        """What was observed in launches that count, oldest first. The others are kept as observations all the same."""
+        return tuple(made for made in self.observations.values() if made.launch not in self.void)

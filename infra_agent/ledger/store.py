@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -55,6 +55,7 @@ class Ledger:
         self._events: list[Event] = []
         self._head = _Head()
         self._unusable = ""
+        self._behind = timedelta(0)
         self._one_at_a_time = threading.Lock()
 
     @classmethod
@@ -163,15 +164,22 @@ class Ledger:
             raise InfraAgentError(f"the ledger cannot be written: {self._unusable}", where=str(self.path))
         if k.KINDS.get(data.kind) is not type(data):
             raise LedgerError(f"{type(data).__name__} is not an event that a ledger holds")
-        now = self._clock()
-        if now.tzinfo is None:
-            raise ValueError("the clock must give times with a time zone")
-        ts = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        ts = self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         # Not mode="json": it turns NaN into null without a word.
         payload = data.model_dump(mode="python")
         sealed = seal(seq=self._head.seq + 1, prev=self._head.hash, ts=ts, kind=data.kind, data=payload)
         line = encode(sealed)
         return parse(line), line
+
+    def _now(self) -> datetime:
+        """The time, never before the last event's: a clock that was set back is followed from there on."""
+        now = self._clock()
+        if now.tzinfo is None:
+            raise ValueError("the clock must give times with a time zone")
+        if self._events:
+            last = datetime.fromisoformat(self._events[-1].ts)
+            self._behind = max(self._behind, last - now)
+        return (now + self._behind).astimezone(UTC)
 
     def _write(self, seq: int, line: bytes, synced: bool) -> None:
         if self._crash.due(seq, "before"):
