@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra_agent.errors import ExitCode, InfraAgentError, StackError
+from infra_agent.errors import ExitCode, InfraAgentError, SandboxUnavailable, StackError
 from infra_agent.harness.machine import busy_neighbours, describe_machine
-from infra_agent.harness.sandbox import hold_walls
+from infra_agent.harness.sandbox import NO_WALLS, Walls, hold_walls
 from infra_agent.harness.versions import engine_version
 from infra_agent.library.playbooks import load_playbooks
 from infra_agent.stack.demo import demo_paths
@@ -41,11 +41,12 @@ class Finding:
 
 def check_machine(stack_ref: str | None, cwd: Path, no_sandbox: bool) -> list[Finding]:
     """All checks; none of them starts an engine or changes anything."""
+    held = _try_walls(no_sandbox)
     return [
         _machine(),
-        _checked("sandbox", lambda: _walls(no_sandbox)),
+        _checked("sandbox", lambda: _walls(held)),
         _checked("stack", lambda: _stack(stack_ref, cwd)),
-        _checked("engine", lambda: _engine(stack_ref, cwd)),
+        _checked("engine", lambda: _engine(stack_ref, cwd, held)),
         _checked("playbooks", lambda: f"{len(load_playbooks())} loaded"),
         _disk(cwd),
         _neighbours(),
@@ -66,9 +67,22 @@ def _machine() -> Finding:
     return Finding(name="machine", ok=True, found=shown)
 
 
-def _walls(no_sandbox: bool) -> str:
-    walls = hold_walls(no_sandbox)
+def _try_walls(no_sandbox: bool) -> Walls | SandboxUnavailable:
+    try:
+        return hold_walls(no_sandbox)
+    except SandboxUnavailable as error:
+        return error
+
+
+def _walls(held: Walls | SandboxUnavailable) -> str:
+    walls = _held(held)
     return f"{walls.mode}: {walls.detail}; {walls.network}"
+
+
+def _held(held: Walls | SandboxUnavailable) -> Walls:
+    if isinstance(held, SandboxUnavailable):
+        raise held
+    return held
 
 
 def _stack(stack_ref: str | None, cwd: Path) -> str:
@@ -84,12 +98,12 @@ def _demo_ready() -> bool:
     return env_ready(paths) and weights_ready(paths.weights)
 
 
-def _engine(stack_ref: str | None, cwd: Path) -> str:
+def _engine(stack_ref: str | None, cwd: Path, held: Walls | SandboxUnavailable) -> str:
     stack, source = resolve_stack(stack_ref, cwd)
     if source == DEMO and not _demo_ready():
         return f"{stack.engine}: comes with the demo"
     engine = get_engine(stack.engine)
-    version = engine_version(engine, stack)
+    version = engine_version(engine, stack, _held(held) if engine.launches else NO_WALLS)
     if engine.launches and stack.url is None and version.startswith("unknown:"):
         python = stack.launch.python or sys.executable
         raise StackError(

@@ -5,6 +5,7 @@ Every phase reads the ledger for what is done already, so that a resumed run goe
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal, get_args
 
 from infra_agent.agent.brains.base import Brain
@@ -19,6 +20,7 @@ from infra_agent.harness.leftovers import close_open_launches
 from infra_agent.harness.session import Session
 from infra_agent.harness.verdicts import close_open_candidates
 from infra_agent.ledger import kinds as k
+from infra_agent.ledger.disk import disk_error, is_disk_fault
 
 Phase = Literal["tuning", "final", "honesty", "done"]
 PHASES: tuple[Phase, ...] = get_args(Phase)
@@ -37,6 +39,13 @@ def carry_out(session: Session, brain: Brain) -> k.RunFinished:
     except (StackError, ConfigError) as error:
         _finish(session, "failed", int(error.exit_code), f"The run failed: {error.message}")
         raise
+    except OSError as error:
+        if not is_disk_fault(error):
+            raise
+        place = Path(error.filename) if isinstance(error.filename, str) else session.run_dir
+        raise disk_error(error, place, session.run_dir.name) from error
+    # Only once all phases are behind: a failed run that is cut off here is tried again, not concluded.
+    _enter(session, "done")
     outcome = conclude(session.state, budget_spent)
     return _finish(session, outcome.kind, outcome.exit_code, outcome.sentence)
 
@@ -94,7 +103,6 @@ def _why_budget_ended(session: Session) -> str:
 
 
 def _finish(session: Session, outcome: str, exit_code: int, sentence: str) -> k.RunFinished:
-    _enter(session, "done")
     finished = k.RunFinished.model_validate(
         {
             "outcome": outcome, "exit_code": exit_code, "sentence": sentence,

@@ -122,7 +122,7 @@ def serve(
             log_path=log_path,
             walls=walls,
             writable=writable,
-            readable=_readable(stack),
+            readable=readable_paths(stack),
             secrets=secret_values(os.environ, plan.env),
         )
         cleanup.push(lambda error, *_: _take_down(process, plan, stack, tell, failing=error is not None))
@@ -236,7 +236,7 @@ def _take_down(process: ManagedProcess, plan: LaunchPlan, stack: Stack, tell: On
         )
 
 
-def _readable(stack: Stack) -> list[Path]:
+def readable_paths(stack: Stack) -> list[Path]:
     """What the stack names and an engine may look for by itself: the model and the patchable sources."""
     return [Path(name).resolve() for name in (stack.model, *stack.sources) if name and Path(name).exists()]
 

@@ -29,6 +29,7 @@ from infra_agent.ledger.fold import fold, step
 from infra_agent.ledger.state import RunState
 
 Clock = Callable[[], datetime]
+_FLUSH_FAILED = "an earlier flush to the disk failed"
 _VERIFY = "infra-agent runs verify {} lists every fault; a damaged run cannot be resumed"
 
 
@@ -161,7 +162,7 @@ class Ledger:
 
     def _prepare(self, data: k.EventData) -> tuple[Event, bytes]:
         if self._unusable:
-            raise InfraAgentError(f"the ledger cannot be written: {self._unusable}", where=str(self.path))
+            raise self._refusal()
         if k.KINDS.get(data.kind) is not type(data):
             raise LedgerError(f"{type(data).__name__} is not an event that a ledger holds")
         ts = self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -170,6 +171,14 @@ class Ledger:
         sealed = seal(seq=self._head.seq + 1, prev=self._head.hash, ts=ts, kind=data.kind, data=payload)
         line = encode(sealed)
         return parse(line), line
+
+    def _refusal(self) -> InfraAgentError:
+        """Why nothing more is written; after a failed flush in the same words as then, with the same exit code."""
+        message, where = f"the ledger cannot be written: {self._unusable}", str(self.path)
+        if self._unusable == _FLUSH_FAILED:
+            hint = f"check the disk, then: infra-agent runs resume {self.run_dir.name}"
+            return UsageError(message, where=where, hint=hint)
+        return InfraAgentError(message, where=where)
 
     def _now(self) -> datetime:
         """The time, never before the last event's: a clock that was set back is followed from there on."""
@@ -205,7 +214,7 @@ class Ledger:
             flush(self._fd)
         except OSError:
             # After a failed flush the kernel may report success for pages it has lost.
-            self._unusable = "an earlier flush to the disk failed"
+            self._unusable = _FLUSH_FAILED
             raise
 
     def _cut_back(self) -> None:

@@ -1,4 +1,6 @@
-"""Checks a whole run from its files alone: chain, meaning, artifacts, and the head that the report names.
+"""Checks a whole run from its files: chain, count, meaning, artifacts, and the heads that others hold (`anchor`).
+
+The report beside the ledger is always taken as one of those others; approvals and pull requests are handed in.
 
 Artifacts are found by key: every text under `artifact`, `artifacts` or a key that ends in `_artifact(s)`, at any depth
 of an event's data, must be empty or the name of a file in `artifacts/` whose content has that sha256.
@@ -9,13 +11,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from infra_agent.errors import LedgerError
 from infra_agent.ledger import artifacts
+from infra_agent.ledger.anchor import Anchor, missing_anchors
 from infra_agent.ledger.chain import Chain, Problem, read_chain
 from infra_agent.ledger.event import Event
 from infra_agent.ledger.fold import step
@@ -36,8 +39,8 @@ class Verification:
     problems: tuple[Problem, ...]
 
 
-def verify(run_dir: Path) -> Verification:
-    """Check a run without changing it; may run beside a live writer."""
+def verify(run_dir: Path, anchors: Iterable[Anchor] = ()) -> Verification:
+    """Check a run without changing it; may run beside a live writer. `anchors`: heads that others hold."""
     try:
         chain = read_chain(run_dir)
     except LedgerError as error:
@@ -45,7 +48,8 @@ def verify(run_dir: Path) -> Verification:
     problems = list(chain.problems) or list(_meaning(chain))
     problems += _tail(run_dir, chain)
     problems += _artifacts(run_dir, chain)
-    problems += _anchor(run_dir, chain)
+    problems += _report_anchor(run_dir, chain)
+    problems += missing_anchors(chain, anchors)
     head = chain.events[-1].hash if chain.events else ""
     return Verification(ok=not problems, events=len(chain.events), head_hash=head, problems=tuple(problems))
 
@@ -93,7 +97,7 @@ def _names(event: Event) -> Iterator[str]:
             yield value
 
 
-def _anchor(run_dir: Path, chain: Chain) -> Iterator[Problem]:
+def _report_anchor(run_dir: Path, chain: Chain) -> Iterator[Problem]:
     """The report's `ledger: {head_seq, head_hash}` must name an event that is there: a cut tail shows here only."""
     path = run_dir / REPORT_FILE
     if not path.exists():
@@ -110,8 +114,4 @@ def _anchor(run_dir: Path, chain: Chain) -> Iterator[Problem]:
     if type(seq) is not int or not isinstance(head, str):
         yield Problem(0, 0, f"{REPORT_FILE} names no ledger head that can be checked")
         return
-    found = next(((line, event) for line, event in chain.records if event.seq == seq), None)
-    if found is None:
-        yield Problem(seq, 0, f"event {seq} is missing: {REPORT_FILE} was written after it")
-    elif found[1].hash != head:
-        yield Problem(seq, found[0], f"event {seq} is not the one that {REPORT_FILE} names")
+    yield from missing_anchors(chain, [Anchor(seq, head, REPORT_FILE)])

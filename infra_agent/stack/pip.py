@@ -23,6 +23,8 @@ from infra_agent.stack.recipe import Recipe
 if TYPE_CHECKING:
     import httpx
 
+ISOLATED = ("-I", "-m")
+"""How a module is run: without -I the directory in which the user stands would come first on its path."""
 _LAST_LINES = 8
 _GPU_PREFIXES = ("nvidia-", "cuda-")
 # Each of these would send packages elsewhere than into the environment that is being built.

@@ -11,7 +11,6 @@ Covered: every event of this run. Not covered: a kill between two events is one 
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import os
 import sys
 import tempfile
@@ -20,8 +19,10 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import cycle
-from multiprocessing.context import ForkServerContext
 from pathlib import Path
+from queue import Queue
+from types import TracebackType
+from typing import Self
 
 import psutil
 
@@ -31,9 +32,9 @@ from infra_agent.ledger.fold import fold
 from infra_agent.ledger.kinds import KINDS
 from infra_agent.ledger.state import RunState
 from infra_agent.ledger.verify import verify
+from simulated.nursery import Nursery
 from simulated.sameness import decisions, disorder, figures, repeated
 from simulated.stacks import stack_file
-from simulated.steady import command_line
 
 GOAL = "at 4 concurrent requests, double the output tokens per second without changing the answers within 10 minutes"
 SPACE = {"continuous_batching": [True], "compile": [True]}
@@ -43,7 +44,6 @@ MOMENTS = ("before", "torn", "after")
 SANDBOX, BARE = "sandbox", "no sandbox"
 FLAGS = {SANDBOX: (), BARE: ("--no-sandbox",)}
 KILLED = -9
-WAIT_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,28 +65,24 @@ class Boundary:
 
 
 class Lab:
-    """A stack, and processes that have imported the command line already and run it in folders of their own."""
+    """A stack, and command lines run on it in folders of their own, as many at once as there are workers."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, workers: int = 2) -> None:
         self.folder = folder
+        self.workers = workers
         self.stack = stack_file(folder, SPACE, {"FAKE_GAP_S": "0.0002"})
-        self._context: ForkServerContext = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(["simulated.preload"])
+        self._idle: Queue[Nursery] = Queue()
 
     def run(self, name: str, *args: str, crash_at: str = "") -> int:
         """One command line in the folder `name`; its exit code, minus the signal that killed it."""
         folder = self.folder / name
         folder.mkdir(exist_ok=True)
-        environ = {"INFRA_AGENT_CRASH_AT": crash_at} if crash_at else {}
-        call = (list(args), str(folder), environ, str(folder / "output.txt"))
-        process = self._context.Process(target=command_line, args=call)
-        process.start()
-        process.join(WAIT_S)
-        if process.exitcode is None:
-            process.kill()
-            process.join()
-            raise AssertionError(f"{args} in {folder} did not end within {WAIT_S:g} s")
-        return process.exitcode
+        environ = {"INFRA_AGENT_CRASH_AT": crash_at, "INFRA_AGENT_RUNS": "runs"}
+        nursery = self._idle.get()
+        try:
+            return nursery.run(list(args), folder, environ, folder / "output.txt")
+        finally:
+            self._idle.put(nursery)
 
     def begin(self, name: str, walls: str = SANDBOX, crash_at: str = "") -> int:
         """A new run."""
@@ -104,6 +100,17 @@ class Lab:
     def output(self, name: str) -> str:
         """The last lines that its commands printed."""
         return " | ".join((self.folder / name / "output.txt").read_text(errors="replace").splitlines()[-6:])
+
+    def __enter__(self) -> Self:
+        for _ in range(self.workers):
+            self._idle.put(Nursery())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        while not self._idle.empty():
+            self._idle.get().close()
 
 
 def state_of(run_dir: Path) -> RunState:
@@ -216,11 +223,11 @@ def undisturbed(lab: Lab, walls: str) -> RunState:
     return state
 
 
-def kill_everywhere(lab: Lab, workers: int, sample: int = 10**6) -> tuple[int, int, list[str]]:
+def kill_everywhere(lab: Lab, sample: int = 10**6) -> tuple[int, int, list[str]]:
     """Carry it all out: boundaries that came out equal, boundaries tried, and the faults in words."""
     wholes = {walls: undisturbed(lab, walls) for walls in FLAGS}
     tried = sampled(list(plan(read_chain(lab.run_dir(f"whole, {SANDBOX}")).events)), sample)
-    with ThreadPoolExecutor(workers) as pool:
+    with ThreadPoolExecutor(lab.workers) as pool:
         found = list(pool.map(lambda boundary: faults(lab, boundary, wholes[boundary.walls]), tried))
     words = [f"{boundary}: {problem}" for boundary, problems in zip(tried, found, strict=True) for problem in problems]
     bad = {boundary.seq for boundary, problems in zip(tried, found, strict=True) if problems}
@@ -231,12 +238,12 @@ def kill_everywhere(lab: Lab, workers: int, sample: int = 10**6) -> tuple[int, i
 def main() -> int:
     """Run and print; 1 when any boundary is not equal."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--workers", type=int, default=3, help="runs at once (default: 3; they wait a good deal)")
     parser.add_argument("--sample", type=int, default=10**6, help="only so many kills, evenly spread (default: all)")
     options = parser.parse_args()
     started_s = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="boundaries-") as folder:
-        equal, tried, words = kill_everywhere(Lab(Path(folder)), options.workers, options.sample)
+    with tempfile.TemporaryDirectory(prefix="boundaries-") as folder, Lab(Path(folder), options.workers) as lab:
+        equal, tried, words = kill_everywhere(lab, options.sample)
     for line in words:
         sys.stdout.write(f"{line}\n")
     sys.stdout.write(f"{time.monotonic() - started_s:.0f} s\n{equal} of {tried} resumed equal\n")
