@@ -38,11 +38,14 @@ def is_disk_fault(error: OSError) -> bool:
     return error.errno in _FAULTS
 
 
-def disk_error(error: OSError, path: Path, run_id: str, then: str = "runs resume") -> UsageError:
-    """The user's words for a failed write: what is wrong, where, and how to go on (`then`: with which command)."""
+def disk_error(
+    error: OSError, path: Path, run_id: str, *, lost: str = "the run cannot be recorded any further",
+    then: str = "runs resume",
+) -> UsageError:  # fmt: skip
+    """The user's words for a failed write: what is wrong, what that means, where, and the command to go on with."""
     cause = _FULL.get(error.errno or 0)
     if cause:
         hint = f"free some space, then: infra-agent {then} {run_id}"
-        return UsageError(f"{cause}: the run cannot be recorded any further", where=str(path), hint=hint)
+        return UsageError(f"{cause}: {lost}", where=str(path), hint=hint)
     hint = f"check the disk, then: infra-agent {then} {run_id}"
     return UsageError(f"cannot write: {error.strerror or error}", where=str(path), hint=hint)

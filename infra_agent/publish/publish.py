@@ -38,7 +38,8 @@ def publish(run_dir: Path, state: RunState) -> tuple[Path, Path]:
     try:
         return write_report(run_dir, report_of(state))
     except OSError as error:
-        raise disk_error(error, run_dir, run_dir.name, then="report") from error
+        lost = "the run has ended and is recorded, its report is not written"
+        raise disk_error(error, run_dir, run_dir.name, lost=lost, then="report") from error
 
 
 def load_state(run_dir: Path) -> RunState:

@@ -73,33 +73,37 @@ class Lab:
         self.stack = stack_file(folder, SPACE, {"FAKE_GAP_S": "0.0002"})
         self._idle: Queue[Nursery] = Queue()
 
-    def run(self, name: str, *args: str, crash_at: str = "") -> int:
+    def run(self, name: str, *args: str, crash_at: str = "", world: str = "steady") -> int:
         """One command line in the folder `name`; its exit code, minus the signal that killed it."""
         folder = self.folder / name
         folder.mkdir(exist_ok=True)
         environ = {"INFRA_AGENT_CRASH_AT": crash_at, "INFRA_AGENT_RUNS": "runs"}
         nursery = self._idle.get()
         try:
-            return nursery.run(list(args), folder, environ, folder / "output.txt")
+            return nursery.run(list(args), world, folder, environ, folder / "output.txt")
         finally:
             self._idle.put(nursery)
 
-    def begin(self, name: str, walls: str = SANDBOX, crash_at: str = "") -> int:
+    def begin(self, name: str, walls: str = SANDBOX, crash_at: str = "", world: str = "steady") -> int:
         """A new run."""
         words = ("run", "--stack", str(self.stack), "--goal", GOAL, "--seed", SEED, *FLAGS[walls])
-        return self.run(name, *words, crash_at=crash_at)
+        return self.run(name, *words, crash_at=crash_at, world=world)
 
-    def resume(self, name: str, walls: str = SANDBOX, crash_at: str = "") -> int:
+    def resume(self, name: str, walls: str = SANDBOX, crash_at: str = "", world: str = "steady") -> int:
         """The newest run of a folder, resumed."""
-        return self.run(name, "runs", "resume", "last", *FLAGS[walls], crash_at=crash_at)
+        return self.run(name, "runs", "resume", "last", *FLAGS[walls], crash_at=crash_at, world=world)
 
     def run_dir(self, name: str) -> Path:
         """The newest run of a folder."""
         return max((self.folder / name / "runs").iterdir())
 
     def output(self, name: str) -> str:
-        """The last lines that its commands printed."""
-        return " | ".join((self.folder / name / "output.txt").read_text(errors="replace").splitlines()[-6:])
+        """All that its commands printed."""
+        return (self.folder / name / "output.txt").read_text(errors="replace")
+
+    def last_lines(self, name: str) -> str:
+        """The end of it, in one line."""
+        return " | ".join(self.output(name).splitlines()[-6:])
 
     def __enter__(self) -> Self:
         for _ in range(self.workers):
@@ -131,7 +135,7 @@ def faults(lab: Lab, boundary: Boundary, whole: RunState) -> list[str]:
     name = boundary.name
     code = lab.begin(name, boundary.walls, crash_at=f"{boundary.seq}:{boundary.moment}")
     if code != KILLED:
-        return [f"was not killed: exit {code}: {lab.output(name)}"]
+        return [f"was not killed: exit {code}: {lab.last_lines(name)}"]
     survivors = left_behind(lab.folder / name)
     resumed = _resume(lab, boundary, whole)
     return [*(f"outlived the kill: {line}" for line in survivors), *resumed, *compared(lab, name, whole)]
@@ -144,10 +148,10 @@ def _resume(lab: Lab, boundary: Boundary, whole: RunState) -> list[str]:
     wanted = whole.finished.exit_code if whole.finished else None
     if boundary.seq == 1 and boundary.moment != "after":
         begun = lab.begin(name, boundary.walls)
-        return [] if (code, begun) == (1, wanted) else [f"exits {code} and {begun}: {lab.output(name)}"]
+        return [] if (code, begun) == (1, wanted) else [f"exits {code} and {begun}: {lab.last_lines(name)}"]
     if boundary.kind == "finished" and boundary.moment == "after":
-        return [] if code == 2 else [f"resuming an ended run exits {code}: {lab.output(name)}"]
-    return [] if code == wanted else [f"exit {code}, not {wanted}: {lab.output(name)}"]
+        return [] if code == 2 else [f"resuming an ended run exits {code}: {lab.last_lines(name)}"]
+    return [] if code == wanted else [f"exit {code}, not {wanted}: {lab.last_lines(name)}"]
 
 
 def compared(lab: Lab, name: str, whole: RunState) -> list[str]:
@@ -219,7 +223,7 @@ def undisturbed(lab: Lab, walls: str) -> RunState:
     code = lab.begin(name, walls)
     state = state_of(lab.run_dir(name))
     if state.finished is None or state.finished.exit_code != code:
-        raise AssertionError(f"the undisturbed run exits {code}: {lab.output(name)}")
+        raise AssertionError(f"the undisturbed run exits {code}: {lab.last_lines(name)}")
     return state
 
 

@@ -32,9 +32,12 @@ class Nursery:
         )  # fmt: skip
         self._ask("")
 
-    def run(self, argv: list[str], folder: Path, environ: dict[str, str], output: Path) -> int:
-        """`infra-agent ARGV` in a folder with these variables besides; its output is appended to a file."""
-        return int(self._ask(json.dumps([argv, str(folder), environ, str(output)])))
+    def run(self, argv: list[str], world: str, folder: Path, environ: dict[str, str], output: Path) -> int:
+        """`infra-agent ARGV` in a folder with these variables besides; its output is appended to a file.
+
+        `world`: what is simulated around it, a name of `simulated.worlds`.
+        """
+        return int(self._ask(json.dumps([argv, world, str(folder), environ, str(output)])))
 
     def _ask(self, line: str) -> str:
         assert self._process.stdin is not None
@@ -70,15 +73,16 @@ def main() -> None:
         sys.stdout.flush()
 
 
-def _fork(argv: list[str], folder: str, environ: dict[str, str], output: str) -> int:
+def _fork(argv: list[str], world: str, folder: str, environ: dict[str, str], output: str) -> int:
     pid = os.fork()
     if pid == 0:
-        _be_the_command_line(argv, folder, environ, output)
+        _be_the_command_line(argv, world, folder, environ, output)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def _be_the_command_line(argv: list[str], folder: str, environ: dict[str, str], output: str) -> None:
-    from simulated.steady import command_line
+def _be_the_command_line(argv: list[str], world: str, folder: str, environ: dict[str, str], output: str) -> None:
+    from infra_agent.cli.main import main as command_line
+    from simulated.worlds import enter
 
     code = 70
     signal.alarm(LONGEST_S)
@@ -88,6 +92,7 @@ def _be_the_command_line(argv: list[str], folder: str, environ: dict[str, str], 
         null, file = os.open(os.devnull, os.O_RDONLY), os.open(output, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         for source, target in ((null, 0), (file, 1), (file, 2)):
             os.dup2(source, target)
+        enter(world)
         command_line(argv)
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else 1
@@ -106,7 +111,7 @@ def _import_everything() -> None:
     import infra_agent.harness.selftest
     import infra_agent.ledger.verify
     import infra_agent.publish.publish
-    import simulated.steady  # noqa: F401
+    import simulated.worlds  # noqa: F401
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The real command line with time made exact, so that a killed and resumed run can be compared figure by figure.
+"""Time made exact under the real command line, so that a killed and resumed run can be compared figure by figure.
 
 Replaced are three things only. The clocks, UTC and monotonic, count the events of the ledger, one second each. The load
 window is not waited for: the running engine is asked for its speed, and the window's records are computed from that
@@ -10,14 +10,12 @@ from __future__ import annotations
 import functools
 import json
 import random
-import sys
 import urllib.request
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from infra_agent.agent import start
-from infra_agent.cli.main import main
 from infra_agent.ledger.chain import LEDGER_FILE
 from infra_agent.publish.report import html
 from probes.load import metrics, probe
@@ -44,14 +42,9 @@ class EventClock:
         return float(self.events)
 
 
-def command_line(argv: list[str]) -> None:
-    """`infra-agent ARGV` in this process, which it ends."""
-    _make_steady(EventClock())
-    main(argv)
-
-
-def _make_steady(clock: EventClock) -> None:
-    begin, resume = start.begin, start.resume
+def use_steady_time() -> None:
+    """From now on this process is such a command line."""
+    clock, begin, resume = EventClock(), start.begin, start.resume
 
     def resume_steadily(run_dir: Path, *rest: Any) -> Any:
         clock.events = (run_dir / LEDGER_FILE).read_bytes().count(b"\n")
@@ -60,8 +53,13 @@ def _make_steady(clock: EventClock) -> None:
     start.session_clock = lambda: clock.utc
     start.begin = functools.partial(begin, clock=clock.seconds)
     start.resume = resume_steadily
-    probe.run = exact_window
+    use_exact_windows()
     html.render = lambda _report: "<!doctype html>"
+
+
+def use_exact_windows() -> None:
+    """From now on no window is waited for."""
+    probe.run = exact_window
 
 
 def exact_window(request: LoadRequest, **words: Any) -> tuple[Any, LoadResult]:
@@ -113,7 +111,3 @@ def _record(
         finish_reason="length", model=request.expected_model or request.model,
         text=f"answer to {number % len(request.prompts)}",
     )  # fmt: skip
-
-
-if __name__ == "__main__":
-    command_line(sys.argv[1:])
