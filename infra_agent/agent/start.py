@@ -187,7 +187,10 @@ def _session(
 
 def _started(request: Request, prompts: tuple[Prompt, ...]) -> k.RunStarted:
     stack, goal = request.stack, request.goal
-    environment = {**describe_machine(), "engine_version": engine_version(get_engine(stack.engine), stack, request.walls)}
+    environment = {
+        **describe_machine(),
+        "engine_version": engine_version(get_engine(stack.engine), stack, request.walls),
+    }
     return k.RunStarted(
         run_id=request.run_dir.name,
         goal=goal,

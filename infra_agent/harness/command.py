@@ -159,7 +159,9 @@ class _Run:
             )  # fmt: skip
         except OSError as error:
             message = f"no process can be started here: {error.strerror or error}"
-            raise InfraAgentError(message, where=str(cwd), hint="check limits of processes, files and memory") from error
+            raise InfraAgentError(
+                message, where=str(cwd), hint="check limits of processes, files and memory"
+            ) from error
         finally:
             for fd in theirs.values():
                 self._close(fd)

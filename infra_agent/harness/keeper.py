@@ -96,7 +96,7 @@ def _environment() -> dict[bytes, bytes]:
     try:
         with open("/proc/self/environ", "rb") as file:  # noqa: PTH123
             pairs = (entry.split(b"=", 1) for entry in file.read().split(b"\0") if b"=" in entry)
-            return dict(pairs)  # type: ignore[arg-type]
+            return dict(pairs)
     except OSError:
         return dict(os.environb)
 

@@ -1,7 +1,7 @@
 """After a crash: what became of launches that were begun and whose end is not in the ledger.
 
-A launch without an end is *unknown*: its engine normally died with the harness (the keeper's work), but a keeper that was
-itself killed leaves it running, on its port and on the cores that are measured. So the effect is looked for, and ended.
+A launch without an end is *unknown*: its engine normally died with the harness (the keeper's work), but a keeper that
+was itself killed leaves it running, on its port and on the cores that are measured. So it is looked for, and ended.
 
 Covered: processes that work in a launch's scratch directory or call it home, whatever their parent is now.
 Not covered: a process that has changed both, and processes of another user.
@@ -20,6 +20,7 @@ import psutil
 from infra_agent.harness import tree
 from infra_agent.harness.session import Session
 from infra_agent.ledger import kinds as k
+from infra_agent.ledger.intents import open_intents
 from infra_agent.ledger.state import RunState
 
 SCRATCH = "scratch"
@@ -29,7 +30,8 @@ _GONE_S = 5.0
 def close_open_launches(session: Session) -> None:
     """Record each launch that has no end as interrupted, once nothing of it lives any more."""
     state = session.state
-    for launch_id in [id for id in state.launches if id not in state.launches_ended]:
+    intents = [at.data for at in open_intents(state)]
+    for launch_id in [intent.id for intent in intents if isinstance(intent, k.LaunchStarted)]:
         ended = end_survivors(session.run_dir / SCRATCH / launch_id)
         found = f"; {ended} of its processes were still there and were ended" if ended else ""
         session.ledger.append(

@@ -3,7 +3,8 @@
 A hash chain alone still verifies after its end was cut off, or after all of it was written anew. An anchor is what it
 cannot have foreseen: "event 131 has this hash", kept where the writer of the ledger does not write.
 
-Covered: one spelling for texts, `131:<64 hex digits>`, found in any text. Not covered: who keeps it (`review`, `publish`).
+Covered: one spelling for texts, `131:<64 hex digits>`, found in any text.
+Not covered: who keeps it (`review`, `publish`).
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from infra_agent.errors import LedgerError
 from infra_agent.ledger import kinds as k
 from infra_agent.ledger.event import Event
+from infra_agent.ledger.history import History
 from infra_agent.ledger.state import CandidateState, RunState, Stamped
 
 STOCK = "stock"
@@ -45,11 +46,11 @@ def step(state: RunState | None, event: Event) -> RunState:
     if state is None:
         if not isinstance(data, k.RunStarted):
             raise _impossible(event, "a ledger begins with run_started")
-        first = (Stamped(event.seq, event.ts, data),)
+        first = History([Stamped(event.seq, event.ts, data)])
         return RunState(started=data, started_ts=event.ts, events=first, head_seq=event.seq, head_hash=event.hash)
-    state = replace(state, head_seq=event.seq, head_hash=event.hash)
+    head: Fields = {"head_seq": event.seq, "head_hash": event.hash}
     if data is None:
-        return state
+        return replace(state, **head)
     try:
         changes = _changes(data, state, event.seq)
     except _OutOfOrderError as error:
@@ -58,8 +59,8 @@ def step(state: RunState | None, event: Event) -> RunState:
         changes = {**changes, "unsettled": ()}
     # Spent time counts too: a session killed before it reported must not hand its budget back.
     elapsed_s = max(state.elapsed_s, getattr(data, "elapsed_s", 0.0), getattr(data, "spent_s", 0.0))
-    events = (*state.events, Stamped(event.seq, event.ts, data))
-    return replace(state, events=events, elapsed_s=elapsed_s, **changes)
+    events = state.events.with_item(Stamped(event.seq, event.ts, data))
+    return replace(state, events=events, elapsed_s=elapsed_s, **head, **changes)
 
 
 class _OutOfOrderError(Exception):

@@ -18,11 +18,15 @@ Settings = dict[str, ParameterValue]
 
 
 class EventData(BaseModel):
-    """Base of all event payloads. `synced` kinds are flushed to disk before the program goes on."""
+    """Base of all event payloads. `synced` kinds are flushed to disk before the program goes on.
+
+    `ended_by`: for an intent, the kinds that end it; they carry the same `id` or `turn`.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     kind: ClassVar[str]
     synced: ClassVar[bool] = False
+    ended_by: ClassVar[tuple[str, ...]] = ()
 
 
 class EstimateData(BaseModel):
@@ -87,6 +91,7 @@ class LaunchStarted(EventData):
 
     kind: ClassVar[str] = "launch"
     synced: ClassVar[bool] = True
+    ended_by: ClassVar[tuple[str, ...]] = ("launch_ended",)
     id: str
     candidate: str
     arm: Literal["stock", "base", "candidate"]
@@ -157,6 +162,7 @@ class ActionBegun(EventData):
 
     kind: ClassVar[str] = "action_begun"
     synced: ClassVar[bool] = True
+    ended_by: ClassVar[tuple[str, ...]] = ("action", "action_refused")
     turn: int
     action: dict[str, Any]
 
@@ -337,7 +343,7 @@ KINDS: dict[str, type[EventData]] = {
     model.kind: model
     for model in (
         RunStarted, RunResumed, Recovered, PhaseStarted, LaunchStarted, LaunchEnded, ObservationMade, HypothesisStated,
-        CandidateProposed, ActionBegun, ActionTaken, ActionRefused, Screened, NoiseKnown, BlockMeasured, Looked, VerdictGiven,
-        Accepted, WaitingForApproval, HonestyRow, FinalMeasured, Note, Interrupted, RunFinished,
+        CandidateProposed, ActionBegun, ActionTaken, ActionRefused, Screened, NoiseKnown, BlockMeasured, Looked,
+        VerdictGiven, Accepted, WaitingForApproval, HonestyRow, FinalMeasured, Note, Interrupted, RunFinished,
     )
 }  # fmt: skip

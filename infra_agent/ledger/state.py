@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from infra_agent.ledger import kinds as k
+from infra_agent.ledger.history import History
 
 
 class Stamped(NamedTuple):
@@ -39,7 +40,7 @@ class RunState:
 
     started: k.RunStarted
     started_ts: str
-    events: tuple[Stamped, ...] = ()
+    events: History[Stamped] = field(default_factory=History)
     head_seq: int = 0
     head_hash: str = ""
     phase: str = ""

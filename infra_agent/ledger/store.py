@@ -24,7 +24,7 @@ from infra_agent.ledger import kinds as k
 from infra_agent.ledger.chain import LEDGER_FILE, Chain, read_chain
 from infra_agent.ledger.crash import CrashPoint, crash_point, die
 from infra_agent.ledger.disk import disk_error, flush, flush_directory, write_all
-from infra_agent.ledger.event import GENESIS, Event, encode, parse, seal
+from infra_agent.ledger.event import GENESIS, Event, seal_line
 from infra_agent.ledger.fold import fold, step
 from infra_agent.ledger.state import RunState
 
@@ -168,9 +168,7 @@ class Ledger:
         ts = self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         # Not mode="json": it turns NaN into null without a word.
         payload = data.model_dump(mode="python")
-        sealed = seal(seq=self._head.seq + 1, prev=self._head.hash, ts=ts, kind=data.kind, data=payload)
-        line = encode(sealed)
-        return parse(line), line
+        return seal_line(seq=self._head.seq + 1, prev=self._head.hash, ts=ts, kind=data.kind, data=payload)
 
     def _refusal(self) -> InfraAgentError:
         """Why nothing more is written; after a failed flush in the same words as then, with the same exit code."""
@@ -186,8 +184,9 @@ class Ledger:
         if now.tzinfo is None:
             raise ValueError("the clock must give times with a time zone")
         if self._events:
-            last = datetime.fromisoformat(self._events[-1].ts)
-            self._behind = max(self._behind, last - now)
+            # Stamps of another version of this program may be in another form.
+            with suppress(ValueError, TypeError):
+                self._behind = max(self._behind, datetime.fromisoformat(self._events[-1].ts) - now)
         return (now + self._behind).astimezone(UTC)
 
     def _write(self, seq: int, line: bytes, synced: bool) -> None:

@@ -24,9 +24,7 @@ def main(how: str, mode: str, folder: str, token: str) -> None:
     if how == "command":
         run_command(argv, walls=walls, cwd=scratch, env=env, timeout_s=200, writable=[scratch])
         return
-    process = ManagedProcess.start(
-        argv, env=env, cwd=scratch, log_path=home / "log", walls=walls, writable=[scratch]
-    )
+    process = ManagedProcess.start(argv, env=env, cwd=scratch, log_path=home / "log", walls=walls, writable=[scratch])
     try:
         time.sleep(200)
     finally:

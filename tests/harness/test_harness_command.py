@@ -71,7 +71,9 @@ def test_a_command_that_does_not_exist_is_a_result_with_its_reason(tmp_path: Pat
     assert "/nonexistent/program" in found.stderr.text()
 
 
-def test_the_environment_is_exactly_the_given_one(tmp_path: Path, walls: Walls, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_is_exactly_the_given_one(
+    tmp_path: Path, walls: Walls, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-value")
     found = run(tmp_path, walls, ["/usr/bin/env"])
     names = {line.partition("=")[0] for line in found.stdout.text().splitlines()}
@@ -150,7 +152,9 @@ def test_bytes_that_are_no_text_are_kept_as_they_are_and_shown_safely(tmp_path: 
 
 
 def test_the_deadline_covers_start_run_drain_and_kill(tmp_path: Path, walls: Walls) -> None:
-    code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('on', flush=True); time.sleep(300)"
+    code = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('on', flush=True); time.sleep(300)"
+    )
     started_s = time.monotonic()
     found = run(tmp_path, walls, python(code), timeout_s=4)
     assert found.timed_out
@@ -195,13 +199,7 @@ def test_a_short_peak_of_one_process_is_not_missed(tmp_path: Path, walls: Walls)
 
 
 def test_cpu_time_of_children_that_are_gone_counts(tmp_path: Path, walls: Walls) -> None:
-    code = (
-        "import os, time\n"
-        "if os.fork() == 0:\n"
-        "    while time.process_time() < 0.4: pass\n"
-        "    os._exit(0)\n"
-        "os.wait()"
-    )
+    code = "import os, time\nif os.fork() == 0:\n    while time.process_time() < 0.4: pass\n    os._exit(0)\nos.wait()"
     assert run(tmp_path, walls, python(code)).cpu_s >= 0.4
 
 
@@ -293,7 +291,7 @@ def test_a_machine_that_cannot_start_a_process_is_an_error_with_a_hint(tmp_path:
 
 def test_a_run_leaves_no_descriptor_open(tmp_path: Path, walls: Walls) -> None:
     def count() -> int:
-        return len(os.listdir("/proc/self/fd"))
+        return len(list(Path("/proc/self/fd").iterdir()))
 
     run(tmp_path, walls, ["/bin/true"])
     before = count()

@@ -25,6 +25,9 @@ from types import TracebackType
 from typing import Self
 
 import psutil
+from simulated.nursery import Nursery
+from simulated.sameness import decisions, disorder, figures, repeated
+from simulated.stacks import stack_file
 
 from infra_agent.ledger.chain import LEDGER_FILE, read_chain
 from infra_agent.ledger.event import Event
@@ -32,9 +35,6 @@ from infra_agent.ledger.fold import fold
 from infra_agent.ledger.kinds import KINDS
 from infra_agent.ledger.state import RunState
 from infra_agent.ledger.verify import verify
-from simulated.nursery import Nursery
-from simulated.sameness import decisions, disorder, figures, repeated
-from simulated.stacks import stack_file
 
 GOAL = "at 4 concurrent requests, double the output tokens per second without changing the answers within 10 minutes"
 SPACE = {"continuous_batching": [True], "compile": [True]}

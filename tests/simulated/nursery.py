@@ -81,8 +81,9 @@ def _fork(argv: list[str], world: str, folder: str, environ: dict[str, str], out
 
 
 def _be_the_command_line(argv: list[str], world: str, folder: str, environ: dict[str, str], output: str) -> None:
-    from infra_agent.cli.main import main as command_line
     from simulated.worlds import enter
+
+    from infra_agent.cli.main import main as command_line
 
     code = 70
     signal.alarm(LONGEST_S)
@@ -105,12 +106,6 @@ def _be_the_command_line(argv: list[str], world: str, folder: str, environ: dict
 
 
 def _import_everything() -> None:
-    import infra_agent.agent.run
-    import infra_agent.cli.main
-    import infra_agent.cli.run
-    import infra_agent.harness.selftest
-    import infra_agent.ledger.verify
-    import infra_agent.publish.publish
     import simulated.worlds  # noqa: F401
 
 

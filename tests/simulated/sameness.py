@@ -33,7 +33,9 @@ def decisions(state: RunState) -> dict[str, Any]:
         "honesty": _without(state.honesty, "agent_screen_s", "search_screen_s", "reason", "estimate"),
         "final": _without(state.final, "estimate", "stock_value", "candidate_value"),
         "notes": [(note.topic, note.text) for note in state.notes],
-        "launched": sorted({(x.candidate, x.arm, x.purpose, x.lane, repr(x.settings)) for x in state.launches.values()}),
+        "launched": sorted(
+            {(x.candidate, x.arm, x.purpose, x.lane, repr(x.settings)) for x in state.launches.values()}
+        ),
         "observed": sorted({(o.candidate, o.lane, o.purpose, o.observation["probe"]) for o in state.standing}),
         "outcome": (state.finished.outcome, state.finished.exit_code) if state.finished else None,
     }
@@ -61,11 +63,13 @@ def repeated(whole: RunState, resumed: RunState) -> list[str]:
 
 def disorder(state: RunState) -> list[str]:
     """What no run may show: time that runs backwards, a launch without an end, a budget that shrinks."""
-    spent = [s for at in state.events if (s := getattr(at.data, "elapsed_s", getattr(at.data, "spent_s", None))) is not None]
+    times = [getattr(at.data, "elapsed_s", getattr(at.data, "spent_s", None)) for at in state.events]
+    spent = [time for time in times if time is not None]
+    negative = [at for at in state.events if getattr(at.data, "wall_s", 0.0) < 0]
     return [
         *(f"spent {late} s after {early} s" for early, late in pairwise(spent) if late < early),
         *(f"stamp {late} after {early}" for early, late in pairwise([at.ts for at in state.events]) if late < early),
-        *(f"negative duration in {at.data.kind} {at.seq}" for at in state.events if getattr(at.data, "wall_s", 0.0) < 0),
+        *(f"negative duration in {at.data.kind} {at.seq}" for at in negative),
         *(f"launch {id} has no end" for id in state.launches.keys() - state.launches_ended.keys()),
     ]
 

@@ -102,9 +102,7 @@ def _records(request: LoadRequest, gap_s: float, side_by_side: bool) -> tuple[Re
     return tuple(records)
 
 
-def _record(
-    request: LoadRequest, number: int, sent_s: float, chunks: tuple[float, ...], end_s: float
-) -> RequestRecord:
+def _record(request: LoadRequest, number: int, sent_s: float, chunks: tuple[float, ...], end_s: float) -> RequestRecord:
     return RequestRecord(
         id=number, scheduled_s=sent_s, sent_s=sent_s, end_s=end_s, first_token_s=chunks[0], first_answer_s=chunks[0],
         last_token_s=chunks[-1], chunk_times_s=chunks, output_tokens=request.max_tokens, prompt_tokens=10,

@@ -1,4 +1,4 @@
-"""A machine that fails in the middle of a whole run: said plainly, with the table's exit code, and gone on with after."""
+"""A machine that fails in the middle of a whole run: said plainly, with the table's exit code, and gone on with."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """What is simulated around a command line, put in place in its own process: exact time, and faults of the machine.
 
-    steady       time is exact, nothing else is wrong
-    eio:N        besides, the Nth flush of the ledger fails with an input/output error
-    limit:N      besides, no file may grow beyond N bytes
-    jump:S       the ledger's wall clock is set by S seconds (back when negative) at every seventh reading; windows are
-                 exact, all other clocks are real
+steady       time is exact, nothing else is wrong
+eio:N        besides, the Nth flush of the ledger fails with an input/output error
+limit:N      besides, no file may grow beyond N bytes
+jump:S       the ledger's wall clock is set by S seconds (back when negative) at every seventh reading; windows are
+             exact, all other clocks are real
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ import resource
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+from simulated.steady import use_exact_windows, use_steady_time
+
 from infra_agent.agent import start
 from infra_agent.ledger import store
-from simulated.steady import use_exact_windows, use_steady_time
 
 
 def enter(world: str) -> None:
