@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from infra_agent.errors import LedgerError
 from infra_agent.ledger import kinds as k
 from infra_agent.ledger.event import Event
-from infra_agent.ledger.history import History
+from infra_agent.ledger.history import History, Register
 from infra_agent.ledger.state import CandidateState, RunState, Stamped
 
 STOCK = "stock"
@@ -96,7 +96,7 @@ def _update(state: RunState, id: str, **fields: Any) -> Fields:
 def _add(known: Mapping[str, Any], id: str, value: Any) -> Mapping[str, Any]:
     if id in known:
         raise _OutOfOrderError(f"the id {id!r} is taken")
-    return {**known, id: value}
+    return known.with_item(id, value) if isinstance(known, Register) else {**known, id: value}
 
 
 @singledispatch

@@ -1,12 +1,12 @@
-"""A sequence that grows at its end without being copied: each state of a run holds its own, all share one list.
+"""A sequence and a mapping that grow without being copied: each state of a run holds its own, all share one store.
 
-Covered: what `tuple` offers for reading. An older history never sees what a newer one has added; two that grow from the
-same point part ways, at the price of one copy. Not covered: changing or removing what is there.
+Covered: what `tuple` and `dict` offer for reading. An older one never sees what a newer one has added; two that grow
+from the same point part ways, at the price of one copy. Not covered: changing or removing what is there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Generic, TypeVar, overload
 
@@ -56,3 +56,39 @@ class History(Sequence[T], Generic[T]):
 
     def __repr__(self) -> str:
         return repr(tuple(self))
+
+
+class Register(Mapping[str, T], Generic[T]):
+    """The first `len(self)` entries, in the order in which they came, of a dictionary that only ever grows."""
+
+    __slots__ = ("_entries", "_length")
+
+    def __init__(self) -> None:
+        self._entries: dict[str, tuple[int, T]] = {}
+        self._length = 0
+
+    def with_item(self, key: str, value: T) -> Register[T]:
+        """These entries and one more, under a key that is not taken."""
+        if key in self:
+            raise KeyError(f"{key!r} is taken")
+        grown: Register[T] = Register.__new__(Register)
+        shared = len(self._entries) == self._length
+        grown._entries = self._entries if shared else dict(islice(self._entries.items(), self._length))
+        grown._entries[key] = (self._length, value)
+        grown._length = self._length + 1
+        return grown
+
+    def __getitem__(self, key: str) -> T:
+        index, value = self._entries[key]
+        if index >= self._length:
+            raise KeyError(key)
+        return value
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[str]:
+        return islice(self._entries, self._length)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))

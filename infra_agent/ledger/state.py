@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from infra_agent.ledger import kinds as k
-from infra_agent.ledger.history import History
+from infra_agent.ledger.history import History, Register
 
 
 class Stamped(NamedTuple):
@@ -44,11 +44,11 @@ class RunState:
     head_seq: int = 0
     head_hash: str = ""
     phase: str = ""
-    observations: Mapping[str, k.ObservationMade] = field(default_factory=dict)
-    hypotheses: Mapping[str, k.HypothesisStated] = field(default_factory=dict)
+    observations: Mapping[str, k.ObservationMade] = field(default_factory=Register)
+    hypotheses: Mapping[str, k.HypothesisStated] = field(default_factory=Register)
     candidates: Mapping[str, CandidateState] = field(default_factory=dict)
-    launches: Mapping[str, k.LaunchStarted] = field(default_factory=dict)
-    launches_ended: Mapping[str, k.LaunchEnded] = field(default_factory=dict)
+    launches: Mapping[str, k.LaunchStarted] = field(default_factory=Register)
+    launches_ended: Mapping[str, k.LaunchEnded] = field(default_factory=Register)
     unsettled: tuple[str, ...] = ()
     """Launches whose result, a screen, block or verdict, is not stored yet."""
     void: frozenset[str] = frozenset()

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from infra_agent.ledger import canonical
 
+pytestmark = pytest.mark.requirement("L1")
+
 numbers = st.integers(-(2**53) + 1, 2**53 - 1) | st.floats(allow_nan=False, allow_infinity=False)
 texts = st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(["1e-7", "3e+16", "1234567890123456.0"])
 values = st.recursive(

@@ -14,6 +14,8 @@ from infra_agent.ledger import kinds as k
 from infra_agent.ledger.fold import fold, step
 from infra_agent.ledger.store import Ledger
 
+pytestmark = pytest.mark.requirement("L3")
+
 
 def state_of(*payloads: k.EventData | tuple[str, dict[str, Any]]):
     return fold(s.chained(*payloads))

@@ -1,4 +1,4 @@
-"""A history reads like a tuple, grows without copying, and never shows an older reader what came later."""
+"""Histories and registers read like tuples and dictionaries, grow without copying, and never show what came later."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra_agent.ledger.history import History
+from infra_agent.ledger.history import History, Register
 
 
 @given(st.lists(st.integers()), st.integers(-12, 12), st.integers(-12, 12))
@@ -48,3 +48,35 @@ def test_growing_does_not_copy():
         history = history.with_item(number)
     assert time.thread_time() - started < 1.0
     assert len(history) == 1_002_000
+
+
+def register_of(pairs):
+    register: Register[int] = Register()
+    for key, value in pairs:
+        register = register.with_item(key, value)
+    return register
+
+
+@given(st.dictionaries(st.text(max_size=3), st.integers()))
+def test_a_register_reads_like_a_dictionary(items):
+    register = register_of(items.items())
+    assert register == items
+    assert (list(register), list(register.values()), list(register.items())) == (
+        list(items),
+        list(items.values()),
+        list(items.items()),
+    )
+    assert (len(register), repr(register)) == (len(items), repr(items))
+    assert register.keys() - {"a"} == items.keys() - {"a"}
+
+
+def test_an_older_register_does_not_see_a_newer_ones_entries():
+    first = register_of([("a", 1)])
+    second, other = first.with_item("b", 2), first.with_item("b", 3)
+    assert (dict(first), dict(second), dict(other)) == ({"a": 1}, {"a": 1, "b": 2}, {"a": 1, "b": 3})
+    assert "b" not in first
+    with pytest.raises(KeyError):
+        first["b"]
+    assert dict(second.with_item("c", 4)) == {"a": 1, "b": 2, "c": 4}
+    with pytest.raises(KeyError, match="taken"):
+        second.with_item("a", 9)

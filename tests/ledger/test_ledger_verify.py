@@ -14,6 +14,8 @@ from infra_agent.ledger.event import decode, encode, seal
 from infra_agent.ledger.store import Ledger
 from infra_agent.ledger.verify import Verification, verify
 
+pytestmark = pytest.mark.requirement("L2")
+
 
 @pytest.fixture
 def run_dir(tmp_path: Path) -> Path:

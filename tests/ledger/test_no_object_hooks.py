@@ -69,7 +69,8 @@ def test_no_source_has_a_hook(path: Path):
 @pytest.mark.parametrize(
     "source",
     [
-        "import pickle", "import pickle as p", "from pickle import loads", "import yaml", "from ruamel.yaml import YAML",
+        "import pickle", "import pickle as p", "from pickle import loads", "import yaml",
+        "from ruamel.yaml import YAML",
         "import torch; torch.load(path)", "torch.load(path, weights_only=False)", "eval(text)", "exec(text)",
         "json.loads(text, object_hook=make)", "np.load(path, allow_pickle=True)", "pd.read_pickle(path)",
         "import xmlrpc.client", "msgpack.unpackb(x, ext_hook=f)", "__import__(name)", "compile(text, '', 'exec')",
