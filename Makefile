@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 GOAL ?= at 4 concurrent requests, double the output tokens per second without changing the answers
 
-.PHONY: help demo test test-kill test-engine check lint types contracts deps style format features judge-calibration clean
+.PHONY: help demo test test-kill test-engine harness-tests bench-harness check lint types contracts deps style format features judge-calibration clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -26,8 +26,14 @@ test: $(VENV)/dev ## Run the tests, the real engine among them (installs the dem
 	$(BIN)/python -m pytest -m 'not engine and not slow' -n 2
 	$(BIN)/python -m pytest -m 'engine and not slow'
 
-test-kill: $(VENV)/dev ## Kill a run at every kind of event and resume it
-	$(BIN)/python -m pytest -m slow -n 2 tests/simulated
+test-kill: $(VENV)/dev ## Kill a run at every event, resume it, and compare it with one that was not killed
+	PYTHONPATH=tests $(BIN)/python -m simulated.boundaries
+
+harness-tests: $(VENV)/dev ## The requirements of the harness, one line each, with what their tests said
+	$(BIN)/python scripts/requirements.py
+
+bench-harness: $(VENV)/dev ## What the harness itself costs (RUN=runs/ID: in that run)
+	$(BIN)/python scripts/bench_harness.py $(RUN)
 
 test-engine: $(VENV)/dev ## The whole main job on the real engine, killed in the middle of a proof
 	$(BIN)/python -m pytest -m 'engine and slow'

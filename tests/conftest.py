@@ -19,6 +19,13 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Write into the report which requirements a test proves; `scripts/requirements.py` reads them there."""
+    for item in items:
+        ids = {id_ for mark in item.iter_markers("requirement") for id_ in mark.args}
+        item.user_properties += [("requirement", id_) for id_ in sorted(ids)]
+
+
 @pytest.fixture(autouse=True)
 def leaves_nothing_behind() -> Iterator[None]:
     """Fail a test that leaves a child process or a changed environment."""

@@ -44,7 +44,7 @@ def _news(state: RunState) -> bool:
     return False
 
 
-def settle(session: Session) -> None:
+def take_in_decisions(session: Session) -> None:
     """Take in what people have decided by now. In a running run a bad decision is noted, and its gate stays shut.
 
     Not while a candidate is between its screen and its verdict: the best that it stands on would change under it.
@@ -75,5 +75,15 @@ def asked_to_go_on(state: RunState) -> bool:
         if isinstance(event.data, k.PhaseStarted) and event.data.name == "tuning":
             return False
         if isinstance(event.data, k.Declined) and event.data.decision == "request_changes":
+            return True
+    return False
+
+
+def reopened(state: RunState) -> bool:
+    """Whether the run had ended, waiting for a person, and has entered no phase since."""
+    for event in reversed(state.events):
+        if isinstance(event.data, k.PhaseStarted):
+            return False
+        if isinstance(event.data, k.RunFinished):
             return True
     return False

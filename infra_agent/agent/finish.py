@@ -154,7 +154,7 @@ def _record_final(session: Session, best: str, settled: Estimate) -> None:
     count = len(log_ratios(session, best, "final"))
     state = session.state
     search = sorted({b.seed for c in state.candidates.values() for b in c.blocks if b.stage != "final"})
-    windows = sum(made.purpose in ("baseline", "screen", "measure") for made in state.observations.values())
+    windows = sum(made.purpose in ("baseline", "screen", "measure") for made in state.standing)
     screens = [block.seed for block in plan_blocks(session.seed, min(windows, MAX_INDEX), stage="screen")]
     final = k.FinalMeasured(
         candidate=best,

@@ -140,7 +140,7 @@ def _target_words(goal: Goal) -> str:
 def _broken_limits(state: RunState, goal: Goal) -> str:
     """Which constraint does not hold, or cannot be told, on the winner's final launches (or all of stock's)."""
     purposes = ("final",) if state.best != STOCK else FIGURE_PURPOSES
-    finals = [m for m in state.observations.values() if m.purpose in purposes and m.candidate == state.best]
+    finals = [m for m in state.standing if m.purpose in purposes and m.candidate == state.best]
     valid = [made for made in finals if figure_in(made, goal) is not None]
     for limit in goal.constraints.limits:
         name = quantity_name(limit.metric, limit.statistic)

@@ -5,11 +5,12 @@ Every phase reads the ledger for what is done already, so that a resumed run goe
 
 from __future__ import annotations
 
-from typing import Literal
+from pathlib import Path
+from typing import Literal, get_args
 
 from infra_agent.agent.brains.base import Brain
 from infra_agent.agent.brains.spending import room_for_candidate
-from infra_agent.agent.decisions import asked_to_go_on, settle
+from infra_agent.agent.decisions import asked_to_go_on, reopened, take_in_decisions
 from infra_agent.agent.finish import run_final, run_honesty_row
 from infra_agent.agent.levers import ANY_FAMILY, untried
 from infra_agent.agent.loop import pursue
@@ -17,18 +18,22 @@ from infra_agent.agent.outcome import conclude
 from infra_agent.agent.restack import prove_on_best
 from infra_agent.agent.view import build_dossier
 from infra_agent.errors import BudgetSpent, ConfigError, StackError
+from infra_agent.harness.leftovers import close_open_launches
 from infra_agent.harness.session import Session
 from infra_agent.harness.verdicts import close_open_candidates
 from infra_agent.ledger import kinds as k
+from infra_agent.ledger.disk import disk_error, is_disk_fault
 
-Phase = Literal["baseline", "tuning", "honesty", "final", "done"]
-AFTER_TUNING = ("final", "honesty", "done")
+Phase = Literal["tuning", "final", "honesty", "done"]
+PHASES: tuple[Phase, ...] = get_args(Phase)
+"""In the order in which a run goes through them."""
+BUDGET_NOTE = "budget spent: "
 
 
 def carry_out(session: Session, brain: Brain) -> k.RunFinished:
     """Finish the run. A stack that fails on its own stock settings ends it as failed and is raised again."""
-    close_cut_off_launches(session)
-    settle(session)
+    close_open_launches(session)
+    take_in_decisions(session)
     try:
         budget_spent = _phases(session, brain)
     except KeyboardInterrupt:
@@ -37,30 +42,27 @@ def carry_out(session: Session, brain: Brain) -> k.RunFinished:
     except (StackError, ConfigError) as error:
         _finish(session, "failed", int(error.exit_code), f"The run failed: {error.message}")
         raise
+    except OSError as error:
+        if not is_disk_fault(error):
+            raise
+        place = Path(error.filename) if isinstance(error.filename, str) else session.run_dir
+        raise disk_error(error, place, session.run_dir.name) from error
+    # Only once all phases are behind: a failed run that is cut off here is tried again, not concluded.
+    _enter(session, "done")
     outcome = conclude(session.state, budget_spent)
     return _finish(session, outcome.kind, outcome.exit_code, outcome.sentence)
 
 
-def close_cut_off_launches(session: Session) -> None:
-    """After a crash: a launch without an end is recorded as cut off. Its process died with the harness."""
-    state = session.state
-    for launch_id in state.launches.keys() - state.launches_ended.keys():
-        session.ledger.append(
-            k.LaunchEnded(
-                id=launch_id, outcome="interrupted", ready_s=None, wall_s=0.0, message="the harness ended before it did"
-            )
-        )
-
-
 def _phases(session: Session, brain: Brain) -> str:
     """All phases; returns why the budget ended them early, or nothing."""
+    if session.state.phase == "done" and not reopened(session.state):
+        return _why_budget_ended(session)
     try:
-        if session.state.phase not in AFTER_TUNING or asked_to_go_on(session.state):
-            _enter(session, "tuning")
+        if _tunes(session):
             reason = pursue(session, brain, "agent")
-            session.ledger.append(k.Note(topic="info", text=f"{brain.name} concluded: {reason}"))
+            _note_once(session, k.Note(topic="info", text=f"{brain.name} concluded: {reason}"))
             close_open_candidates(session, "agent")
-        settle(session)
+        take_in_decisions(session)
         prove_on_best(session)
         cut_short = _cut_short(session)
         _enter(session, "final")
@@ -70,7 +72,7 @@ def _phases(session: Session, brain: Brain) -> str:
     except BudgetSpent as error:
         close_open_candidates(session, "agent")
         close_open_candidates(session, "honesty")
-        session.ledger.append(k.Note(topic="not_measured", text=f"budget spent: {error.message}"))
+        _note_once(session, k.Note(topic="not_measured", text=f"{BUDGET_NOTE}{error.message}"))
         session.narrator.line("Budget", error.message)
         return error.message
     return cut_short
@@ -85,13 +87,35 @@ def _cut_short(session: Session) -> str:
     return f"{len(left)} levers are untested: {', '.join(left)}."
 
 
-def _enter(session: Session, phase: Phase) -> None:
-    if session.state.phase != phase:
+def _tunes(session: Session) -> bool:
+    """Whether the brain is to be asked: once its work is done, only when a person wants another change."""
+    if asked_to_go_on(session.state):
+        session.ledger.append(k.PhaseStarted(name="tuning", elapsed_s=session.budget.elapsed_s()))
+        return True
+    return not reopened(session.state) and _enter(session, "tuning")
+
+
+def _enter(session: Session, phase: Phase) -> bool:
+    """Go on to a phase; False when the run is past it. Only a person's decision on a run that waited leads back."""
+    known = [] if reopened(session.state) else [name for name in PHASES if name == session.state.phase]
+    if not known or PHASES.index(known[0]) < PHASES.index(phase):
         session.ledger.append(k.PhaseStarted(name=phase, elapsed_s=session.budget.elapsed_s()))
+    return session.state.phase == phase
+
+
+def _note_once(session: Session, note: k.Note) -> None:
+    """A resumed session comes past the same places again."""
+    if note not in session.state.notes:
+        session.ledger.append(note)
+
+
+def _why_budget_ended(session: Session) -> str:
+    """What a session that was cut off after its last phase had found out about the budget."""
+    spent = [note.text for note in session.state.notes if note.text.startswith(BUDGET_NOTE)]
+    return spent[-1].removeprefix(BUDGET_NOTE) if spent else _cut_short(session)
 
 
 def _finish(session: Session, outcome: str, exit_code: int, sentence: str) -> k.RunFinished:
-    _enter(session, "done")
     finished = k.RunFinished.model_validate(
         {
             "outcome": outcome, "exit_code": exit_code, "sentence": sentence,

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 from infra_agent import __version__
@@ -33,6 +33,7 @@ from infra_agent.harness.session import Session
 from infra_agent.harness.versions import engine_version
 from infra_agent.ledger import kinds as k
 from infra_agent.ledger.approvals import Authority
+from infra_agent.ledger.clock import session_clock
 from infra_agent.ledger.decisions import require_readable
 from infra_agent.ledger.disk import disk_error
 from infra_agent.ledger.state import RunState
@@ -77,11 +78,6 @@ class Request:
     authority: Authority = Authority()
 
 
-def utc_now() -> datetime:
-    """The ledger's clock."""
-    return datetime.now(UTC)
-
-
 def make_brain(name: str, script: Path | None) -> Brain:
     """The brain of that name. `script` is needed by the script brain, and only by it."""
     if name == "playbook":
@@ -101,7 +97,7 @@ def begin(request: Request, narrator: Narrator, clock: Callable[[], float] = tim
     prompts = _prompts(request.stack)
     require_possible(request.goal, request.stack, prompts)
     masker = Masker(secret_values(os.environ) | stack_secrets(request.stack) | request.secrets)
-    with Ledger.create(request.run_dir, utc_now, masker) as ledger:
+    with Ledger.create(request.run_dir, session_clock(), masker) as ledger:
         started = _started(request, prompts)
         _write_inputs(request, masker)
         ledger.append(started.model_copy(update={"stack": hidden_stack(started.stack)}))
@@ -157,7 +153,7 @@ def resume(
     authority = authority or Authority()
     require_readable(run_dir)
     known = Masker(secret_values(os.environ) | secrets)
-    with Ledger.open(run_dir, utc_now, known) as ledger:
+    with Ledger.open(run_dir, session_clock(), known) as ledger:
         state = ledger.state()
         if state.finished is not None and state.finished.outcome != "waiting":
             raise UsageError(

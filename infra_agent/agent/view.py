@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from infra_agent.agent.dossier import CandidateView, Dossier, HypothesisView, PersonSaid
 from infra_agent.changes.change import STOCK
@@ -64,7 +64,7 @@ def noise_sd_log(state: RunState) -> float:
 def signals_of(state: RunState, candidate: str) -> dict[str, float | str | bool]:
     """Signals of a configuration's observations, newer ones over older ones."""
     merged: dict[str, float | str | bool] = {}
-    for made in state.observations.values():
+    for made in state.standing:
         if made.candidate == candidate and made.purpose in ("baseline", "engagement", "screen", "measure"):
             merged.update(made.observation.get("signals", {}))
     return merged
@@ -103,20 +103,24 @@ def launches_left(session: Session, lane: k.Lane) -> float | None:
     if left is None:
         return None
     look = 2 * LOOKS[0]
-    kept = look if lane != "agent" else 2 * look + len(_climbs(session.state, "agent"))
+    kept = look if lane != "agent" else 2 * look + len(_climbs(session.state, _candidates(session.state, "agent")))
     return max(0.0, left - kept)
 
 
 def screening_s(state: RunState, lane: k.Lane) -> float:
     """Wall time of a lane's climbs, those that ended below the screen included."""
-    climbs = _climbs(state, lane)
+    climbs = _climbs(state, _candidates(state, lane))
     return sum(ended.wall_s for ended in state.launches_ended.values() if ended.id in climbs)
 
 
-def _climbs(state: RunState, lane: k.Lane) -> set[str]:
-    """Launches that a lane's candidates climbed on."""
-    ids = {c.proposed.id for c in state.candidates.values() if c.proposed.lane == lane}
-    return {launch.id for launch in state.launches.values() if launch.candidate in ids and launch.purpose == "climb"}
+def _candidates(state: RunState, lane: k.Lane) -> set[str]:
+    return {c.proposed.id for c in state.candidates.values() if c.proposed.lane == lane}
+
+
+def _climbs(state: RunState, candidates: Collection[str]) -> set[str]:
+    """Climbs of these candidates that count: one that was cut off and made again is time lost, not time spent."""
+    climbs = (launch for launch in state.launches.values() if launch.purpose == "climb")
+    return {launch.id for launch in climbs if launch.candidate in candidates and launch.id not in state.void}
 
 
 def climb_s(state: RunState) -> float:
@@ -129,7 +133,7 @@ def climb_s(state: RunState) -> float:
 
 
 def _stock_windows(state: RunState) -> list[k.ObservationMade]:
-    return [made for made in state.observations.values() if made.candidate == STOCK]
+    return [made for made in state.standing if made.candidate == STOCK]
 
 
 def _hypothesis_view(state: RunState, stated: k.HypothesisStated) -> HypothesisView:
@@ -186,5 +190,5 @@ def _screen_ratio(session: Session, candidate: CandidateState) -> tuple[float | 
 
 
 def _cost_s(state: RunState, candidate: str) -> float:
-    climbs = {x.id for x in state.launches.values() if x.candidate == candidate and x.purpose == "climb"}
+    climbs = _climbs(state, (candidate,))
     return sum(ended.wall_s for ended in state.launches_ended.values() if ended.id in climbs)

@@ -16,6 +16,7 @@ from infra_agent.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from infra_agent.harness.sandbox import Walls
+    from infra_agent.ledger.anchor import Anchor
 
 app = typer.Typer(help="Runs: list, show, resume, verify, cancel.", no_args_is_help=True)
 GOAL_WIDTH = 60
@@ -69,20 +70,46 @@ def show(
 
 
 @app.command("verify")
-def verify(ref: RunRef = "last", as_json: JsonFlag = False) -> int:
-    """Check a run's event chain, artifacts, people's signatures and report. Exit 1 names the first broken event."""
+def verify(
+    ref: RunRef = "last",
+    anchor: Annotated[
+        list[str] | None,
+        typer.Option("--anchor", help="A head that somebody else holds: EVENT:HASH, or a text file that quotes some."),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Check a run's event chain, artifacts, people's signatures and report, and the heads given with --anchor.
+
+    Exit 1 names each fault. JSON keys: ok, events, head_hash, anchors, problems[{event, line, what}].
+    """
     from infra_agent.ledger.runs import find_run
     from infra_agent.ledger.verify import verify as verify_run
 
-    found = verify_run(find_run(runs_root(), ref))
+    anchors = [each for text in anchor or () for each in _anchors(text)]
+    found = verify_run(find_run(runs_root(), ref), anchors)
     if as_json:
         problems = [{"event": p.seq, "line": p.line, "what": p.what} for p in found.problems]
-        print_json({"ok": found.ok, "events": found.events, "head_hash": found.head_hash, "problems": problems})
+        document = {"ok": found.ok, "events": found.events, "head_hash": found.head_hash}
+        print_json({**document, "anchors": [str(each) for each in anchors], "problems": problems})
     elif found.ok:
-        print_lines([f"ok: {found.events} events, head {found.head_hash}"])
+        held = f", {len(anchors)} anchors hold" if anchors else ""
+        print_lines([f"ok: {found.events} events, head {found.events}:{found.head_hash}{held}"])
     else:
         print_lines([f"event {p.seq} (line {p.line}): {p.what}" if p.seq else p.what for p in found.problems])
     return int(ExitCode.OK if found.ok else ExitCode.NOT_MET)
+
+
+def _anchors(text: str) -> list[Anchor]:
+    """One anchor as it is written, or all that a file quotes; a file without any proves nothing and is refused."""
+    from infra_agent.ledger.anchor import anchors_in, parse_anchor
+
+    path = Path(text)
+    if not path.is_file():
+        return [parse_anchor(text, "--anchor")]
+    found = anchors_in(path.read_text(encoding="utf-8", errors="replace"), path.name)
+    if not found:
+        raise UsageError("the file quotes no anchor", where=text, hint="EVENT:HASH, as `runs verify` prints the head")
+    return list(found)
 
 
 @app.command("resume")
@@ -130,14 +157,14 @@ def _require_same_walls(run_dir: Path, walls: Walls) -> None:
 @app.command("cancel")
 def cancel(ref: RunRef = "last", as_json: JsonFlag = False) -> int:
     """End an interrupted run for good; a running one is stopped with Ctrl-C where it runs."""
-    from infra_agent.agent.start import utc_now
     from infra_agent.ledger import kinds as k
+    from infra_agent.ledger.clock import session_clock
     from infra_agent.ledger.runs import find_run
     from infra_agent.ledger.store import Ledger
     from infra_agent.publish.publish import publish
 
     run_dir = find_run(runs_root(), ref)
-    with Ledger.open(run_dir, utc_now, masker_of(sys.stdout)) as ledger:
+    with Ledger.open(run_dir, session_clock(), masker_of(sys.stdout)) as ledger:
         state = ledger.state()
         if state.finished is not None:
             raise UsageError(f"run {run_dir.name} has ended already", hint=f"infra-agent runs show {run_dir.name}")

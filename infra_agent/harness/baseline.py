@@ -50,7 +50,7 @@ def baseline_complete(session: Session) -> bool:
     state = session.state
     snapshots = [
         made
-        for made in state.observations.values()
+        for made in state.standing
         if made.candidate == STOCK and made.observation.get("probe") == "effective-state"
     ]
     parts = (launch_logs(state, session.goal, STOCK), snapshots, reference_answers(state), state.noise)
@@ -71,7 +71,7 @@ def measure_again(session: Session, candidate: str, lane: k.Lane) -> None:
     """One more launch and window of a configuration, on the next screening seed."""
     repeat = sum(
         1
-        for made in session.state.observations.values()
+        for made in session.state.standing
         if made.candidate == candidate and made.observation.get("probe") == "load" and made.purpose != "block"
     )
     try:

@@ -136,10 +136,20 @@ def _spawn(argv: list[str], given: dict[str, int]) -> int:
     actions += [(os.POSIX_SPAWN_DUP2, source, target) for source, target in handed]
     actions += [(os.POSIX_SPAWN_CLOSE, source) for source, _ in handed]
     try:
-        return os.posix_spawnp(argv[0], argv, os.environ, file_actions=actions, setsid=True)
+        return os.posix_spawnp(argv[0], argv, _environment(), file_actions=actions, setsid=True)
     finally:
         for source in [source for source, _ in handed] + [given[name] for name in ("--hand",) if name in given]:
             os.close(source)
+
+
+def _environment() -> dict[bytes, bytes]:
+    """What this process was started with: the interpreter adds a locale of its own to `os.environ`."""
+    try:
+        with open("/proc/self/environ", "rb") as file:  # noqa: PTH123
+            pairs = (entry.split(b"=", 1) for entry in file.read().split(b"\0") if b"=" in entry)
+            return dict(pairs)
+    except OSError:
+        return dict(os.environb)
 
 
 def _report(given: dict[str, int], more: dict[str, Any]) -> None:
@@ -201,8 +211,10 @@ def _kill_all(engine: int) -> int | None:
 
 
 def _kill(how: Callable[[int, int], None], target: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
+    try:
         how(target, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return
 
 
 def _exit_code(status: int | None) -> int:

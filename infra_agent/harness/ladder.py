@@ -202,7 +202,7 @@ def _says_less(session: Session, proposed: k.CandidateProposed, measured: Measur
 
 def tokens_per_request(session: Session, candidate: str) -> float | None:
     """Mean output tokens per request in the newest valid window of a configuration."""
-    for made in reversed(list(session.state.observations.values())):
+    for made in reversed(session.state.standing):
         if made.candidate == candidate and made.observation.get("probe") == "load":
             for quantity in made.observation.get("quantities", ()):
                 if quantity["name"] == "mean_output_tokens":

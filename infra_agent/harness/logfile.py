@@ -1,15 +1,15 @@
 """A log that stays small however much is written: the first part goes to disk, the last part is kept in memory.
 
-Covered: bounded disk and memory, a count of what was dropped, the newest lines at any time; secrets are masked before
-anything is kept.
+Covered: bounded disk and memory, a count of what was dropped, the newest lines at any time, a disk that is full (what
+cannot be written counts as dropped, and the engine goes on); secrets are masked before anything is kept.
 Not covered: a harness killed after the first part is full loses the last part.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from pathlib import Path
 
+from infra_agent.harness.tail import Tail
 from infra_agent.redact.masker import NO_SECRETS, Masker
 from infra_agent.redact.stream import MaskedStream
 
@@ -28,24 +28,30 @@ class BoundedLog:
         self.path = path
         self._file = path.open("wb", buffering=0)
         self._head_left = head_bytes
-        self._tail_bytes = tail_bytes
-        self._tail: deque[bytes] = deque()
-        self._tail_size = 0
+        self._tail = Tail(tail_bytes)
         self._recent = b""
         self._masked = MaskedStream(masker)
-        self.dropped_bytes = 0
+        self._unwritten_bytes = 0
+
+    @property
+    def dropped_bytes(self) -> int:
+        """Output that was not kept."""
+        return self._tail.dropped_bytes + self._unwritten_bytes
 
     def write(self, data: bytes) -> None:
-        """Append output as it was read; the unfinished last line may be kept back until its end is known."""
+        """Append output as it was read; the unfinished last line may be kept back until its end is known.
+
+        A disk that refuses it costs the bytes, never the engine.
+        """
         self._append(self._masked.feed(data))
 
     def _append(self, data: bytes) -> None:
         head, rest = data[: self._head_left], data[self._head_left :]
         if head:
-            self._file.write(head)
+            self._put(head)
             self._head_left -= len(head)
         if rest:
-            self._keep(rest)
+            self._tail.add(rest)
         self._recent = (self._recent + data)[-_RECENT_BYTES:]
 
     def recent(self) -> bytes:
@@ -58,20 +64,15 @@ class BoundedLog:
             return
         self._append(self._masked.flush())
         if self.dropped_bytes:
-            self._file.write(f"\n... {self.dropped_bytes} bytes dropped ...\n".encode())
+            self._put(f"\n... {self.dropped_bytes} bytes dropped ...\n".encode(), counted=False)
         for chunk in self._tail:
-            self._file.write(chunk)
-        self._tail.clear()
+            self._put(chunk)
         self._file.close()
 
-    def _keep(self, data: bytes) -> None:
-        self._tail.append(data)
-        self._tail_size += len(data)
-        while self._tail_size > self._tail_bytes:
-            excess = self._tail_size - self._tail_bytes
-            oldest = self._tail.popleft()
-            kept = oldest[excess:]
-            self._tail_size -= len(oldest) - len(kept)
-            self.dropped_bytes += len(oldest) - len(kept)
-            if kept:
-                self._tail.appendleft(kept)
+    def _put(self, data: bytes, *, counted: bool = True) -> None:
+        rest = memoryview(data)
+        try:
+            while rest:
+                rest = rest[self._file.write(rest) :]
+        except OSError:
+            self._unwritten_bytes += len(rest) if counted else 0

@@ -17,7 +17,7 @@ FIGURE_PURPOSES = ("baseline", "screen", "measure", "block", "final")
 
 def snapshot_of(state: RunState, candidate: str) -> Mapping[str, Json]:
     """The newest effective-state snapshot of a configuration; empty when there is none."""
-    for made in reversed(list(state.observations.values())):
+    for made in reversed(state.standing):
         if made.candidate == candidate and made.observation.get("probe") == "effective-state":
             snapshot: Mapping[str, Json] = made.observation.get("detail", {}).get("snapshot", {})
             return snapshot
@@ -26,7 +26,7 @@ def snapshot_of(state: RunState, candidate: str) -> Mapping[str, Json]:
 
 def reference_answers(state: RunState) -> tuple[Answer, ...] | None:
     """Stock's answers, or None when they were not collected or some of them failed."""
-    for made in reversed(list(state.observations.values())):
+    for made in reversed(state.standing):
         observation = made.observation
         if made.candidate == STOCK and observation.get("probe") == "reference-answers":
             if observation.get("verdict") != "pass":
@@ -50,7 +50,7 @@ def launch_logs(
 ) -> list[float]:
     """Oriented logs of the goal's figure, one per launch of this configuration, oldest first."""
     values = []
-    for made in state.observations.values():
+    for made in state.standing:
         if made.candidate == candidate and made.purpose in purposes:
             value = figure_in(made, goal)
             if value is not None:

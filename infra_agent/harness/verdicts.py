@@ -33,9 +33,19 @@ def judge_candidate(session: Session, candidate_id: str, lane: k.Lane, max_block
         give_verdict(session, candidate_id, End("inconclusive", "out_of_budget", "load", error.message))
         raise
     give_verdict(session, candidate_id, _end(session, candidate_id, stage, look))
-    if lane == "agent":
+    settle(session, candidate_id)
+
+
+def settle(session: Session, candidate_id: str) -> None:
+    """What follows a verdict: the noise floor that its blocks showed, and the gate. Twice does nothing."""
+    candidate = session.state.candidates[candidate_id]
+    if candidate.proposed.lane != "agent":
+        return
+    judged = any(block.stage == "prove" for block in candidate.blocks)
+    since = [at.data for at in session.state.events if at.seq > (candidate.verdict_seq or 0)]
+    if judged and not any(isinstance(data, k.NoiseKnown) for data in since):
         record_noise(session)
-        open_gate(session, candidate_id)
+    open_gate(session, candidate_id)
 
 
 def _end(session: Session, candidate_id: str, stage: Stage, look: Look) -> End:

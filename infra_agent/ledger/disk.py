@@ -9,6 +9,7 @@ from pathlib import Path
 from infra_agent.errors import UsageError
 
 _FULL = {errno.ENOSPC: "disk full", errno.EDQUOT: "disk quota used up", errno.EFBIG: "file size limit reached"}
+_FAULTS = frozenset({*_FULL, errno.EIO, errno.EROFS})
 
 
 def write_all(fd: int, data: bytes) -> None:
@@ -32,11 +33,19 @@ def flush_directory(path: Path) -> None:
         os.close(fd)
 
 
-def disk_error(error: OSError, path: Path, run_id: str) -> UsageError:
-    """The user's words for a failed write: what is wrong, where, and how to go on."""
+def is_disk_fault(error: OSError) -> bool:
+    """Whether it is the disk that refuses, full or broken, and not this program that asks for something impossible."""
+    return error.errno in _FAULTS
+
+
+def disk_error(
+    error: OSError, path: Path, run_id: str, *, lost: str = "the run cannot be recorded any further",
+    then: str = "runs resume",
+) -> UsageError:  # fmt: skip
+    """The user's words for a failed write: what is wrong, what that means, where, and the command to go on with."""
     cause = _FULL.get(error.errno or 0)
     if cause:
-        hint = f"free some space, then: infra-agent runs resume {run_id}"
-        return UsageError(f"{cause}: the run cannot be recorded any further", where=str(path), hint=hint)
-    hint = f"check the disk, then: infra-agent runs resume {run_id}"
+        hint = f"free some space, then: infra-agent {then} {run_id}"
+        return UsageError(f"{cause}: {lost}", where=str(path), hint=hint)
+    hint = f"check the disk, then: infra-agent {then} {run_id}"
     return UsageError(f"cannot write: {error.strerror or error}", where=str(path), hint=hint)

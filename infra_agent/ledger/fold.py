@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from infra_agent.errors import LedgerError
 from infra_agent.ledger import kinds as k
 from infra_agent.ledger.event import Event
+from infra_agent.ledger.history import History, Register
 from infra_agent.ledger.spending import Amounts, Spending
 from infra_agent.ledger.state import CandidateState, Evidence, RunState, Stamped
 from infra_agent.review.approval import SignedGrant
@@ -27,6 +28,11 @@ STOCK = "stock"
 """The name that observations carry when they belong to no candidate."""
 Fields = Mapping[str, Any]
 _UNGATED = frozenset(risk.value for risk in RiskClass if risk not in GATED)
+_RESULTS = (
+    k.Screened, k.VerdictGiven, k.BlockMeasured, k.NoiseKnown, k.ActionTaken, k.ActionRefused, k.HonestyRow,
+    k.FinalMeasured,
+)  # fmt: skip
+"""Each stores what the launches before it were made for."""
 
 
 def fold(events: Iterable[Event]) -> RunState:
@@ -45,19 +51,21 @@ def step(state: RunState | None, event: Event) -> RunState:
     if state is None:
         if not isinstance(data, k.RunStarted):
             raise _impossible(event, "a ledger begins with run_started")
-        first = (Stamped(event.seq, event.ts, data),)
+        first = History([Stamped(event.seq, event.ts, data)])
         return RunState(started=data, started_ts=event.ts, events=first, head_seq=event.seq, head_hash=event.hash)
-    before, state = state, replace(state, head_seq=event.seq, head_hash=event.hash)
+    head: Fields = {"head_seq": event.seq, "head_hash": event.hash}
     if data is None:
-        return state
+        return replace(state, **head)
     try:
-        changes = _changes(data, before, event.seq)
+        changes = _changes(data, state, event.seq)
     except _OutOfOrderError as error:
         raise _impossible(event, str(error)) from None
+    if isinstance(data, _RESULTS):
+        changes = {**changes, "unsettled": ()}
     # Spent time counts too: a session killed before it reported must not hand its budget back.
     elapsed_s = max(state.elapsed_s, getattr(data, "elapsed_s", 0.0), getattr(data, "spent_s", 0.0))
-    events = (*state.events, Stamped(event.seq, event.ts, data))
-    return replace(state, events=events, elapsed_s=elapsed_s, **changes)
+    events = state.events.with_item(Stamped(event.seq, event.ts, data))
+    return replace(state, events=events, elapsed_s=elapsed_s, **head, **changes)
 
 
 class _OutOfOrderError(Exception):
@@ -93,7 +101,7 @@ def _update(state: RunState, id: str, **fields: Any) -> Fields:
 def _add(known: Mapping[str, Any], id: str, value: Any) -> Mapping[str, Any]:
     if id in known:
         raise _OutOfOrderError(f"the id {id!r} is taken")
-    return {**known, id: value}
+    return known.with_item(id, value) if isinstance(known, Register) else {**known, id: value}
 
 
 @singledispatch
@@ -109,7 +117,8 @@ def _run_started(data: k.RunStarted, state: RunState, seq: int) -> Fields:
 
 @_changes.register
 def _run_resumed(data: k.RunResumed, state: RunState, seq: int) -> Fields:
-    return {"sessions": state.sessions + 1, "finished": None}
+    void = state.void.union(state.unsettled)
+    return {"sessions": state.sessions + 1, "finished": None, "void": void, "unsettled": ()}
 
 
 @_changes.register
@@ -119,7 +128,7 @@ def _phase(data: k.PhaseStarted, state: RunState, seq: int) -> Fields:
 
 @_changes.register
 def _launch(data: k.LaunchStarted, state: RunState, seq: int) -> Fields:
-    return {"launches": _add(state.launches, data.id, data)}
+    return {"launches": _add(state.launches, data.id, data), "unsettled": (*state.unsettled, data.id)}
 
 
 @_changes.register
@@ -153,14 +162,21 @@ def _proposed(data: k.CandidateProposed, state: RunState, seq: int) -> Fields:
 
 
 @_changes.register
+def _action_begun(data: k.ActionBegun, state: RunState, seq: int) -> Fields:
+    if state.begun is not None:
+        raise _OutOfOrderError(f"the action of turn {state.begun.turn} has not ended")
+    return {"begun": data, "begun_seq": seq}
+
+
+@_changes.register
 def _action(data: k.ActionTaken, state: RunState, seq: int) -> Fields:
-    return {"turns": max(state.turns, data.turn + 1)}
+    return {"turns": max(state.turns, data.turn + 1), "begun": None}
 
 
 @_changes.register
 def _refused(data: k.ActionRefused, state: RunState, seq: int) -> Fields:
     # An action may be taken and refused in the same turn: the turn counts once.
-    return {"turns": max(state.turns, data.turn + 1), "refused": (*state.refused, data)}
+    return {"turns": max(state.turns, data.turn + 1), "refused": (*state.refused, data), "begun": None}
 
 
 @_changes.register

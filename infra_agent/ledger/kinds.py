@@ -22,11 +22,15 @@ NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class EventData(BaseModel):
-    """Base of all event payloads. `synced` kinds are flushed to disk before the program goes on."""
+    """Base of all event payloads. `synced` kinds are flushed to disk before the program goes on.
+
+    `ended_by`: for an intent, the kinds that end it; they carry the same `id` or `turn`.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     kind: ClassVar[str]
     synced: ClassVar[bool] = False
+    ended_by: ClassVar[tuple[str, ...]] = ()
 
 
 class EstimateData(BaseModel):
@@ -97,6 +101,7 @@ class LaunchStarted(EventData):
 
     kind: ClassVar[str] = "launch"
     synced: ClassVar[bool] = True
+    ended_by: ClassVar[tuple[str, ...]] = ("launch_ended",)
     id: str
     candidate: str
     arm: Literal["stock", "base", "candidate"]
@@ -165,8 +170,18 @@ class CandidateProposed(EventData):
     lane: Lane
 
 
+class ActionBegun(EventData):
+    """A brain's action is about to be carried out. Its end is the `action` or `action_refused` of the same turn."""
+
+    kind: ClassVar[str] = "action_begun"
+    synced: ClassVar[bool] = True
+    ended_by: ClassVar[tuple[str, ...]] = ("action", "action_refused")
+    turn: int
+    action: dict[str, Any]
+
+
 class ActionTaken(EventData):
-    """A brain's action that was carried out; one cut off by a crash is asked for again. `turn` counts from 0."""
+    """A brain's action that was carried out; one cut off by a crash is gone on with. `turn` counts from 0."""
 
     kind: ClassVar[str] = "action"
     turn: int
@@ -393,8 +408,8 @@ KINDS: dict[str, type[EventData]] = {
     model.kind: model
     for model in (
         RunStarted, RunResumed, Recovered, PhaseStarted, LaunchStarted, LaunchEnded, ObservationMade, HypothesisStated,
-        CandidateProposed, ActionTaken, ActionRefused, Screened, NoiseKnown, BlockMeasured, Looked, VerdictGiven,
-        Accepted, WaitingForApproval, Approved, Declined, HonestyRow, FinalMeasured, Note, BudgetReserved,
+        CandidateProposed, ActionBegun, ActionTaken, ActionRefused, Screened, NoiseKnown, BlockMeasured, Looked,
+        VerdictGiven, Accepted, WaitingForApproval, Approved, Declined, HonestyRow, FinalMeasured, Note, BudgetReserved,
         BudgetSettled, Interrupted, RunFinished,
     )
 }  # fmt: skip

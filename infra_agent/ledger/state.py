@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from infra_agent.ledger import kinds as k
+from infra_agent.ledger.history import History, Register
 from infra_agent.ledger.spending import Spending
 
 
@@ -56,15 +57,19 @@ class RunState:
 
     started: k.RunStarted
     started_ts: str
-    events: tuple[Stamped, ...] = ()
+    events: History[Stamped] = field(default_factory=History)
     head_seq: int = 0
     head_hash: str = ""
     phase: str = ""
-    observations: Mapping[str, k.ObservationMade] = field(default_factory=dict)
-    hypotheses: Mapping[str, k.HypothesisStated] = field(default_factory=dict)
+    observations: Mapping[str, k.ObservationMade] = field(default_factory=Register)
+    hypotheses: Mapping[str, k.HypothesisStated] = field(default_factory=Register)
     candidates: Mapping[str, CandidateState] = field(default_factory=dict)
-    launches: Mapping[str, k.LaunchStarted] = field(default_factory=dict)
-    launches_ended: Mapping[str, k.LaunchEnded] = field(default_factory=dict)
+    launches: Mapping[str, k.LaunchStarted] = field(default_factory=Register)
+    launches_ended: Mapping[str, k.LaunchEnded] = field(default_factory=Register)
+    unsettled: tuple[str, ...] = ()
+    """Launches whose result, a screen, block or verdict, is not stored yet."""
+    void: frozenset[str] = frozenset()
+    """Launches whose session ended before their result was stored: they are made again, and nothing of them counts."""
     refused: tuple[k.ActionRefused, ...] = ()
     notes: tuple[k.Note, ...] = ()
     noise: k.NoiseKnown | None = None
@@ -72,6 +77,9 @@ class RunState:
     final: k.FinalMeasured | None = None
     finished: k.RunFinished | None = None
     best: str = "stock"
+    begun: k.ActionBegun | None = None
+    """The action under way: begun, and neither carried out nor refused yet."""
+    begun_seq: int = 0
     turns: int = 0
     """Actions a brain has asked for so far, refused ones included."""
     elapsed_s: float = 0.0
@@ -84,3 +92,8 @@ class RunState:
     def open_gates(self) -> tuple[CandidateState, ...]:
         """Candidates on which a person still has to decide."""
         return tuple(candidate for candidate in self.candidates.values() if candidate.undecided)
+
+    @property
+    def standing(self) -> tuple[k.ObservationMade, ...]:
+        """What was observed in launches that count, oldest first. The others are kept as observations all the same."""
+        return tuple(made for made in self.observations.values() if made.launch not in self.void)

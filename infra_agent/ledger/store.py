@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -25,12 +25,13 @@ from infra_agent.ledger import kinds as k
 from infra_agent.ledger.chain import LEDGER_FILE, Chain, read_chain
 from infra_agent.ledger.crash import CrashPoint, crash_point, die
 from infra_agent.ledger.disk import disk_error, flush, flush_directory, write_all
-from infra_agent.ledger.event import GENESIS, Event, encode, parse, seal
+from infra_agent.ledger.event import GENESIS, Event, seal_line
 from infra_agent.ledger.fold import fold, step
 from infra_agent.ledger.state import RunState
 from infra_agent.redact.masker import NO_SECRETS, Masker
 
 Clock = Callable[[], datetime]
+_FLUSH_FAILED = "an earlier flush to the disk failed"
 _VERIFY = "infra-agent runs verify {} lists every fault; a damaged run cannot be resumed"
 
 
@@ -60,6 +61,7 @@ class Ledger:
         self._events: list[Event] = []
         self._head = _Head()
         self._unusable = ""
+        self._behind = timedelta(0)
         self._one_at_a_time = threading.Lock()
 
     @classmethod
@@ -165,21 +167,36 @@ class Ledger:
 
     def _prepare(self, data: k.EventData) -> tuple[Event, bytes]:
         if self._unusable:
-            raise InfraAgentError(f"the ledger cannot be written: {self._unusable}", where=str(self.path))
+            raise self._refusal()
         if k.KINDS.get(data.kind) is not type(data):
             raise LedgerError(f"{type(data).__name__} is not an event that a ledger holds")
+        ts = self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        # Not mode="json": it turns NaN into null without a word.
+        payload = data.model_dump(mode="python")
+        seq, prev = self._head.seq + 1, self._head.hash
+        event, line = seal_line(seq=seq, prev=prev, ts=ts, kind=data.kind, data=payload)
+        if self.masker.suspects(line):
+            return seal_line(seq=seq, prev=prev, ts=ts, kind=data.kind, data=self.masker.value(payload))
+        return event, line
+
+    def _refusal(self) -> InfraAgentError:
+        """Why nothing more is written; after a failed flush in the same words as then, with the same exit code."""
+        message, where = f"the ledger cannot be written: {self._unusable}", str(self.path)
+        if self._unusable == _FLUSH_FAILED:
+            hint = f"check the disk, then: infra-agent runs resume {self.run_dir.name}"
+            return UsageError(message, where=where, hint=hint)
+        return InfraAgentError(message, where=where)
+
+    def _now(self) -> datetime:
+        """The time, never before the last event's: a clock that was set back is followed from there on."""
         now = self._clock()
         if now.tzinfo is None:
             raise ValueError("the clock must give times with a time zone")
-        ts = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        # Not mode="json": it turns NaN into null without a word.
-        payload = data.model_dump(mode="python")
-        sealed = seal(seq=self._head.seq + 1, prev=self._head.hash, ts=ts, kind=data.kind, data=payload)
-        line = encode(sealed)
-        if self.masker.suspects(line):
-            sealed = seal(seq=sealed.seq, prev=sealed.prev, ts=ts, kind=data.kind, data=self.masker.value(payload))
-            line = encode(sealed)
-        return parse(line), line
+        if self._events:
+            # Stamps of another version of this program may be in another form.
+            with suppress(ValueError, TypeError):
+                self._behind = max(self._behind, datetime.fromisoformat(self._events[-1].ts) - now)
+        return (now + self._behind).astimezone(UTC)
 
     def _write(self, seq: int, line: bytes, synced: bool) -> None:
         if self._crash.due(seq, "before"):
@@ -205,7 +222,7 @@ class Ledger:
             flush(self._fd)
         except OSError:
             # After a failed flush the kernel may report success for pages it has lost.
-            self._unusable = "an earlier flush to the disk failed"
+            self._unusable = _FLUSH_FAILED
             raise
 
     def _cut_back(self) -> None:

@@ -1,4 +1,6 @@
-"""Checks a whole run from its files alone: chain, meaning, artifacts, people's decisions, and heads named elsewhere.
+"""Checks a whole run from its files: chain, meaning, artifacts, people's decisions, and heads that others hold.
+
+The report beside the ledger is always taken as one of those others; approvals and pull requests are handed in.
 
 Artifacts are found by key: every text under `artifact`, `artifacts` or a key that ends in `_artifact(s)`, at any depth
 of an event's data, must be empty or the name of a file in `artifacts/` whose content has that sha256.
@@ -12,13 +14,14 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from infra_agent.errors import ApprovalRefused, LedgerError
 from infra_agent.ledger import artifacts
+from infra_agent.ledger.anchor import Anchor, missing_anchors
 from infra_agent.ledger.chain import Chain, Problem, read_chain
 from infra_agent.ledger.consent import consent_fault, consent_of
 from infra_agent.ledger.decision_files import read_decisions
@@ -43,8 +46,8 @@ class Verification:
     problems: tuple[Problem, ...]
 
 
-def verify(run_dir: Path) -> Verification:
-    """Check a run without changing it; may run beside a live writer."""
+def verify(run_dir: Path, anchors: Iterable[Anchor] = ()) -> Verification:
+    """Check a run without changing it; may run beside a live writer. `anchors`: heads that others hold."""
     try:
         chain = read_chain(run_dir)
     except LedgerError as error:
@@ -52,7 +55,8 @@ def verify(run_dir: Path) -> Verification:
     problems = list(chain.problems) or list(_meaning(chain))
     problems += _tail(run_dir, chain)
     problems += _artifacts(run_dir, chain)
-    problems += _anchor(run_dir, chain)
+    problems += _report_anchor(run_dir, chain)
+    problems += missing_anchors(chain, anchors)
     problems += _consents(chain) if not chain.problems else ()
     problems += _decision_files(run_dir, chain)
     head = chain.events[-1].hash if chain.events else ""
@@ -65,7 +69,7 @@ def evidence_fault(run_dir: Path) -> str | None:
     Left out: people's decisions, and a torn tail, which says of nothing that was stored that it was changed.
     """
     chain = read_chain(run_dir)
-    beside = (_artifacts(run_dir, chain), _anchor(run_dir, chain))
+    beside = (_artifacts(run_dir, chain), _report_anchor(run_dir, chain))
     return next((problem.what for problem in itertools.chain(chain.problems, _meaning(chain), *beside)), None)
 
 
@@ -112,7 +116,7 @@ def _names(event: Event) -> Iterator[str]:
             yield value
 
 
-def _anchor(run_dir: Path, chain: Chain) -> Iterator[Problem]:
+def _report_anchor(run_dir: Path, chain: Chain) -> Iterator[Problem]:
     """The report's `ledger: {head_seq, head_hash}` must name an event that is there: a cut tail shows here only."""
     path = run_dir / REPORT_FILE
     if not path.exists():
@@ -129,11 +133,7 @@ def _anchor(run_dir: Path, chain: Chain) -> Iterator[Problem]:
     if type(seq) is not int or not isinstance(head, str):
         yield Problem(0, 0, f"{REPORT_FILE} names no ledger head that can be checked")
         return
-    found = next(((line, event) for line, event in chain.records if event.seq == seq), None)
-    if found is None:
-        yield Problem(seq, 0, f"event {seq} is missing: {REPORT_FILE} was written after it")
-    elif found[1].hash != head:
-        yield Problem(seq, found[0], f"event {seq} is not the one that {REPORT_FILE} names")
+    yield from missing_anchors(chain, [Anchor(seq, head, REPORT_FILE)])
 
 
 def _consents(chain: Chain) -> Iterator[Problem]:

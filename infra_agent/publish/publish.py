@@ -7,6 +7,7 @@ from pathlib import Path
 
 from infra_agent.errors import LedgerError
 from infra_agent.ledger.chain import read_chain
+from infra_agent.ledger.disk import disk_error
 from infra_agent.ledger.fold import fold
 from infra_agent.ledger.state import RunState
 from infra_agent.publish.report.build import build_report
@@ -34,11 +35,15 @@ def judge_error_rates() -> dict[str, float]:
 
 
 def publish(run_dir: Path, state: RunState, masker: Masker = NO_SECRETS) -> tuple[Path, Path]:
-    """Write both files; returns their paths (HTML, JSON).
+    """Write both files; returns their paths (HTML, JSON). UsageError when the disk refuses: the ledger has it all.
 
     A ledger holds no secrets known when it was written; `masker` adds those known now.
     """
-    return write_report(run_dir, report_of(state), masker)
+    try:
+        return write_report(run_dir, report_of(state), masker)
+    except OSError as error:
+        lost = "the run has ended and is recorded, its report is not written"
+        raise disk_error(error, run_dir, run_dir.name, lost=lost, then="report") from error
 
 
 def load_state(run_dir: Path) -> RunState:

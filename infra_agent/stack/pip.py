@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 LONGEST_S = 2 * 3600.0
 """Of one command: pip is silent while it fetches, so silence says nothing, and a slow line needs its time."""
 KILL_S = 30.0
+ISOLATED = ("-I", "-m")
+"""How a module is run: without -I the directory in which the user stands would come first on its path."""
 _LAST_LINES = 8
 _GPU_PREFIXES = ("nvidia-", "cuda-")
 # Each of these would send packages elsewhere than into the environment that is being built.

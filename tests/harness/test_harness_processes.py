@@ -18,6 +18,8 @@ from infra_agent.harness.process import ManagedProcess
 from infra_agent.harness.sandbox import NO_WALLS, Walls, hold_walls
 from infra_agent.harness.server import serve
 
+pytestmark = pytest.mark.requirement("E1", "E2")
+
 CHILDREN = "fork,setsid,double-fork,nohup"
 
 

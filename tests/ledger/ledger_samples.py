@@ -11,7 +11,7 @@ from typing import Any
 
 from infra_agent.goal.model import Direction, Goal, Metric, Statistic, Target
 from infra_agent.ledger import kinds as k
-from infra_agent.ledger.event import GENESIS, Event, seal
+from infra_agent.ledger.event import GENESIS, Event, encode, seal
 from infra_agent.ledger.store import Ledger
 from infra_agent.stack.model import Stack
 
@@ -193,6 +193,11 @@ def chained(*payloads: k.EventData | tuple[str, dict[str, Any]]) -> list[Event]:
         events.append(seal(seq=seq, prev=prev, ts=f"2026-11-30T12:00:{seq:02}.000000Z", kind=kind, data=data))
         prev = events[-1].hash
     return events
+
+
+def restamped(event: Event, ts: str) -> bytes:
+    """The line of an event with another time stamp and its own right hash."""
+    return encode(seal(seq=event.seq, prev=event.prev, ts=ts, kind=event.kind, data=event.data))
 
 
 def in_child(work: Callable[[], None]) -> int:

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from infra_agent.errors import LedgerError
 from infra_agent.ledger.event import GENESIS, Event, decode, encode, seal
 
+pytestmark = pytest.mark.requirement("L1")
+
 TEXT = st.text(st.characters(exclude_categories=("Cs",)))
 SCALARS = (
     st.none()

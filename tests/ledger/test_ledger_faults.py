@@ -19,6 +19,8 @@ from infra_agent.ledger.chain import LEDGER_FILE, read_chain
 from infra_agent.ledger.store import Ledger
 from infra_agent.ledger.verify import verify
 
+pytestmark = pytest.mark.requirement("L6")
+
 
 def write_until_killed(run_dir: Path, size: int) -> None:
     with Ledger.open(run_dir, s.ticking()) as ledger:

@@ -14,6 +14,8 @@ from infra_agent.ledger import kinds as k
 from infra_agent.ledger.fold import fold, step
 from infra_agent.ledger.store import Ledger
 
+pytestmark = pytest.mark.requirement("L3")
+
 
 def state_of(*payloads: k.EventData | tuple[str, dict[str, Any]]):
     return fold(s.chained(*payloads))
@@ -67,16 +69,15 @@ def test_the_rest_of_the_kinds_reach_their_place():
         stock_value=25.0,
         candidate_value=75.0,
     )
+    begun = k.ActionBegun(turn=0, action={"kind": "measure", "probe": "load"})
     action = k.ActionTaken(turn=0, action={"kind": "measure", "probe": "load"})
     refused = k.ActionRefused(turn=0, action="measure", error="no such probe")
     interrupted = k.Interrupted(reason="ctrl-c")
     recovered = k.Recovered(dropped_bytes=3, kept_as="events.jsonl.torn-1")
     reserved = k.BudgetReserved(id="B1", what="a launch", amounts={"launches": 1})
     settled = k.BudgetSettled(id="B1", amounts={"launches": 1})
-    given = (
-        s.candidate("C1"), s.waiting("C1"), honesty, final, action, refused, s.note(), interrupted, recovered, reserved,
-        settled,
-    )  # fmt: skip
+    told = (s.waiting("C1"), honesty, final, begun, action, refused, s.note(), interrupted, recovered)
+    given = (s.candidate("C1"), *told, reserved, settled)
     state = state_of(s.started(), *given)
     assert state.candidates["C1"].waiting == s.waiting("C1")
     assert (state.honesty, state.final) == (honesty, final)
@@ -98,6 +99,32 @@ def test_a_turn_counts_once_whether_its_action_was_taken_refused_or_both():
     state = state_of(s.started(), taken(0), refused(0), refused(1), taken(2))
     assert state.turns == 3
     assert state.refused == (refused(0), refused(1))
+
+
+def test_an_action_is_under_way_from_its_beginning_to_either_of_its_ends():
+    begun = k.ActionBegun(turn=0, action={"kind": "conclude"})
+    for end in (k.ActionTaken(turn=0, action={}), k.ActionRefused(turn=0, action="", error="no")):
+        during = state_of(s.started(), begun)
+        assert (during.begun, during.begun_seq, during.turns) == (begun, 2, 0)
+        assert state_of(s.started(), begun, end).begun is None
+    with pytest.raises(LedgerError, match="the action of turn 0 has not ended"):
+        state_of(s.started(), begun, begun)
+
+
+def test_launches_whose_session_ended_before_their_result_are_void_and_nothing_of_them_stands():
+    resumed = k.RunResumed(pid=1, spent_s=1)
+    seen = s.observation("O1", "stock", probe="load").model_copy(update={"launch": "L1"})
+    other = seen.model_copy(update={"id": "O2", "launch": "L2"})
+    begun = [s.started(), s.candidate("C1"), s.launch("L1"), seen, s.launch_ended("L1")]
+    assert state_of(*begun, s.launch("L2"), other).unsettled == ("L1", "L2")
+    cut = state_of(*begun, s.launch("L2"), other, resumed)
+    assert (cut.void, cut.unsettled, cut.standing) == ({"L1", "L2"}, (), ())
+    assert set(cut.observations) == {"O1", "O2"}
+    for result in (s.block("C1", 0), s.screened("C1"), s.verdict("C1"), s.noise()):
+        kept = state_of(*begun, result, resumed)
+        assert (kept.void, kept.standing) == (frozenset(), (seen,))
+    whole = state_of(*begun, s.block("C1", 0), s.launch("L2"), other, resumed)
+    assert (whole.void, whole.standing) == ({"L2"}, (seen,))
 
 
 def test_blocks_of_all_stages_stay_with_their_candidate():
@@ -208,6 +235,8 @@ EVENTS = st.one_of(
     st.builds(s.accepted, IDS, SMALL),
     st.builds(s.observation, st.uuids().map(str), st.just("stock") | IDS, value=SMALL, text=st.text(max_size=5)),
     st.builds(s.launch, st.uuids().map(str)),
+    st.builds(k.ActionBegun, turn=st.integers(0, 3), action=st.just({"kind": "conclude"})),
+    st.builds(k.ActionTaken, turn=st.integers(0, 3), action=st.just({"kind": "conclude"})),
     st.builds(s.phase, st.sampled_from(["baseline", "tuning", "done"]), SMALL),
     st.builds(s.noise, SMALL),
     st.builds(s.note, st.text(max_size=20)),

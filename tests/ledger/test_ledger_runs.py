@@ -16,6 +16,8 @@ from infra_agent.ledger.lock import has_writer
 from infra_agent.ledger.runs import find_run, list_runs, new_run_dir
 from infra_agent.ledger.store import Ledger
 
+pytestmark = pytest.mark.requirement("L4")
+
 FIRST, SECOND, THIRD = "01AAAAAAAAAAAAAAAAAAAAAAA1", "01AAAAAAAAAAAAAAAAAAAAAAA2", "01BBBBBBBBBBBBBBBBBBBBBBB3"
 
 

@@ -17,6 +17,8 @@ from infra_agent.ledger.event import encode, seal
 from infra_agent.ledger.store import Ledger
 from infra_agent.ledger.verify import verify
 
+pytestmark = pytest.mark.requirement("L1")
+
 
 def ledger_bytes(run_dir: Path) -> bytes:
     return (run_dir / LEDGER_FILE).read_bytes()

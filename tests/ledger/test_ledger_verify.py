@@ -7,10 +7,14 @@ from pathlib import Path
 import ledger_samples as s
 import pytest
 
+from infra_agent.errors import UsageError
+from infra_agent.ledger.anchor import Anchor, anchor_of, anchors_in, parse_anchor
 from infra_agent.ledger.chain import LEDGER_FILE
 from infra_agent.ledger.event import decode, encode, seal
 from infra_agent.ledger.store import Ledger
 from infra_agent.ledger.verify import Verification, verify
+
+pytestmark = pytest.mark.requirement("L2")
 
 
 @pytest.fixture
@@ -207,3 +211,42 @@ def test_a_name_that_is_no_digest_is_a_fault_and_is_not_followed(tmp_path):
     result = verify(tmp_path)
     assert [problem.seq for problem in result.problems] == [2]
     assert "not the name of an artifact" in result.problems[0].what
+
+
+def test_an_approval_or_a_pull_request_anchors_like_the_report(run_dir):
+    head = verify(run_dir)
+    held = Anchor(head.events, head.head_hash, "pull request 7")
+    assert verify(run_dir, [held, Anchor(3, decode(lines_of(run_dir)[2]).hash, "approval A1")]).ok
+    cut = rewritten(run_dir, lines_of(run_dir)[:-2])
+    assert cut.ok, "a chain that was cut off verifies by itself"
+    (problem,) = verify(run_dir, [held]).problems
+    assert problem.seq == head.events
+    assert problem.what == f"event {head.events} is missing: pull request 7 was written after it"
+
+
+def test_a_history_written_anew_shows_against_every_anchor_that_it_does_not_hold(run_dir, tmp_path):
+    head = verify(run_dir)
+    other = s.write(tmp_path / "other", [*s.story()[:-1], s.finished("not_met")])
+    assert verify(other).ok
+    found = verify(other, [Anchor(head.events, head.head_hash, "approval A1"), Anchor(1, "0" * 64, "report of Monday")])
+    assert [problem.what for problem in found.problems] == [
+        f"event {head.events} is not the one that approval A1 names",
+        "event 1 is not the one that report of Monday names",
+    ]
+    assert [problem.line for problem in found.problems] == [head.events, 1]
+
+
+def test_an_anchor_is_written_and_found_again_in_any_text(run_dir):
+    head = verify(run_dir)
+    with Ledger.open(run_dir, s.ticking()) as ledger:
+        anchor = anchor_of(ledger.state(), "here")
+    assert anchor == Anchor(head.events, head.head_hash, "here")
+    text = f"## Evidence\n\nrun log head `{anchor}`, and once more ({anchor}).\n12:{'a' * 63} 0:{'b' * 64} x{anchor}"
+    assert anchors_in(text, "body.md") == (Anchor(anchor.seq, anchor.head, "body.md"),) * 2
+    assert parse_anchor(f" {anchor} ") == Anchor(anchor.seq, anchor.head, "anchor")
+
+
+@pytest.mark.parametrize("text", ["", "12", "12:", f"0:{'a' * 64}", f"12:{'A' * 64}", f"1:{'a' * 64} 2:{'b' * 64}"])
+def test_what_is_no_anchor_is_a_usage_error(text):
+    with pytest.raises(UsageError, match="is not an anchor"):
+        parse_anchor(text)

@@ -10,18 +10,21 @@ it does is set by FAKE_* environment variables of the stack and by the flags und
     OMP_NUM_THREADS=1         half speed; 4: dies while loading
     --cb-max-batch-tokens 64  stops after two tokens; 512: a first token that comes FAKE_SLOW_FIRST_S later
 
-Without batching it also starts FAKE_SLOW_START_S later and holds FAKE_BALLAST_MIB of memory more.
+Without batching it also starts FAKE_SLOW_START_S later and holds FAKE_BALLAST_MIB of memory more. `GET /speed` says
+what it would do instead of doing it, for tests that need exact figures.
+
+HTTP is spoken by hand: the standard library's server takes twice as long to import as all the rest.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
 import threading
 import time
 import types
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 GAP_S = float(os.environ.get("FAKE_GAP_S", "0.004"))
 WORDS = ("stone", "river", "glass", "tree", "moon", "wind", "salt", "iron")
@@ -62,21 +65,41 @@ def register(name: str, **content: object) -> None:
     sys.modules[name] = module
 
 
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class Handler:
+    """One connection, served by a thread of its own."""
+
     model = ""
     flags: dict[str, str] = {}
     gap_s = GAP_S
     one_at_a_time: threading.Lock | None = threading.Lock()
 
-    def log_message(self, *_: object) -> None:
-        pass
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.close_connection = False
 
-    def do_GET(self) -> None:
-        self.whole(200, {"status": "ok"})
+    def serve(self) -> None:
+        with self.connection, self.connection.makefile("rb") as rfile:
+            try:
+                while not self.close_connection and (line := rfile.readline()):
+                    method, path, _ = line.decode().split()
+                    length = 0
+                    while (header := rfile.readline().strip()) != b"":
+                        name, _, value = header.partition(b":")
+                        length = int(value) if name.lower() == b"content-length" else length
+                    if method == "GET":
+                        self.get(path)
+                    else:
+                        self.post(json.loads(rfile.read(length)))
+            except OSError:
+                return
 
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+    def get(self, path: str) -> None:
+        if path == "/speed":
+            self.whole(200, {"gap_s": self.gap_s, "side_by_side": self.one_at_a_time is None})
+        else:
+            self.whole(200, {"status": "ok"})
+
+    def post(self, body: dict) -> None:
         if body["model"] != self.model:
             self.whole(400, {"error": "pinned"})
             return
@@ -88,11 +111,8 @@ class Handler(BaseHTTPRequestHandler):
             choice = {"index": 0, "message": message, "finish_reason": self.finish(body, words)}
             self.whole(200, {**self.head(), "choices": [choice], "usage": self.usage(words)})
             return
-        self.send_response(200)
-        self.send_header("content-type", "text/event-stream")
-        self.send_header("connection", "close")
-        self.end_headers()
         self.close_connection = True
+        self.send(200, "text/event-stream", "connection: close")
         with self.turn():
             self.stream(body, words)
 
@@ -104,7 +124,7 @@ class Handler(BaseHTTPRequestHandler):
             time.sleep(self.gap_s)
             self.event({"index": 0, "delta": {"content": word}})
         self.event({"index": 0, "delta": {}, "finish_reason": self.finish(body, words)}, self.usage(words))
-        self.wfile.write(b"data: [DONE]\n\n")
+        self.connection.sendall(b"data: [DONE]\n\n")
 
     def turn(self):
         import contextlib
@@ -133,22 +153,15 @@ class Handler(BaseHTTPRequestHandler):
 
     def event(self, choice: dict, usage: dict | None = None) -> None:
         document = {**self.head(), "choices": [choice], **({"usage": usage} if usage else {})}
-        self.wfile.write(f"data: {json.dumps(document)}\n\n".encode())
-        self.wfile.flush()
+        self.connection.sendall(f"data: {json.dumps(document)}\n\n".encode())
 
     def whole(self, status: int, document: dict) -> None:
         data = json.dumps(document).encode()
-        self.send_response(status)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
+        self.send(status, "application/json", f"content-length: {len(data)}", data)
 
-
-class Server(ThreadingHTTPServer):
-    daemon_threads = True
-    # As long as that of real servers: with the standard library's 5, simultaneous connections are reset.
-    request_queue_size = 256
+    def send(self, status: int, kind: str, header: str, data: bytes = b"") -> None:
+        head = f"HTTP/1.1 {status} simulated\r\ncontent-type: {kind}\r\n{header}\r\n\r\n"
+        self.connection.sendall(head.encode() + data)
 
 
 def parse(argv: list[str]) -> tuple[str, dict[str, str]]:
@@ -183,10 +196,17 @@ def main() -> None:
     else:
         ballast = b"x" * (int(os.environ.get("FAKE_BALLAST_MIB", "0")) * 2**20)
         time.sleep(float(os.environ.get("FAKE_SLOW_START_S", "0")))
-    server = Server(("127.0.0.1", int(flags["--port"])), Handler)
-    server.serve_forever()
-    live.clear()
-    del ballast
+    serve(int(flags["--port"]), live, ballast)
+
+
+def serve(port: int, *_held: object) -> None:
+    """Answer for ever; what is held lives as long as the server does."""
+    # As many as real servers let wait: with a handful, simultaneous connections are reset.
+    listener = socket.create_server(("127.0.0.1", port), backlog=256)
+    while True:
+        connection, _ = listener.accept()
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        threading.Thread(target=Handler(connection).serve, daemon=True).start()
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,8 +31,9 @@ def interpreter(folder: Path) -> Path:
 
 
 def stack_file(
-    folder: Path, space: dict[str, list[Any]] | None, env: dict[str, str] | None = None, **workload: Any
-) -> Path:
+    folder: Path, space: dict[str, list[Any]] | None, env: dict[str, str] | None = None,
+    sources: Sequence[Path] = (), **workload: Any,
+) -> Path:  # fmt: skip
     """An infra-agent.toml in a folder. `space` None: the file has no such table."""
     model = folder / "model"
     model.mkdir(exist_ok=True)
@@ -40,7 +41,7 @@ def stack_file(
     settings = {"requests": 12, "max_tokens": 8, "warmup_requests": 1, **workload}
     lines = [
         "[stack]", 'name = "simulated"', 'engine = "transformers"', f'model = "{model}"',
-        f"sources = {json.dumps([sys.prefix, sys.base_prefix, str(ENGINE.parent)])}",
+        f"sources = {json.dumps([sys.prefix, sys.base_prefix, str(ENGINE.parent), *map(str, sources)])}",
         "[launch]", f'python = "{interpreter(folder)}"',
         "[launch.env]", *(f'{name} = "{value}"' for name, value in (env or {}).items()),
         *([] if space is None else ["[space]"]),
@@ -122,9 +123,15 @@ def events_of(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (newest / "events.jsonl").read_text().splitlines()]
 
 
-def kill_when(folder: Path, args: list[str], kind: str, count: int, signum: int = signal.SIGKILL) -> int:
+def kill_when(
+    folder: Path, args: list[str], kind: str, count: int, signum: int = signal.SIGKILL, *,
+    command: Sequence[str] = COMMAND, env: Mapping[str, str] | None = None,
+) -> int:  # fmt: skip
     """Start a command, send it a signal once the ledger holds `count` events of a kind; its return code."""
-    process = subprocess.Popen([*COMMAND, *args], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [*command, *args], cwd=folder, env={**os.environ, **(env or {})}, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )  # fmt: skip
     deadline = time.monotonic() + 120
     try:
         while time.monotonic() < deadline and process.poll() is None:

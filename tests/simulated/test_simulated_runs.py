@@ -125,12 +125,9 @@ def test_noise_is_not_called_a_gain(tmp_path: Path) -> None:
     assert verdicts(report_of(tmp_path))["C1"][0] in ("rejected", "inconclusive")
 
 
-OFTEN = [("observation", 1), ("block", 2)]
-ALSO = [("launch", 1), ("action", 1), ("screened", 1), ("look", 1), ("verdict", 1), ("accepted", 1), ("phase", 3)]
-
-
-@pytest.mark.parametrize(("kind", "count"), [*OFTEN, *(pytest.param(*point, marks=pytest.mark.slow) for point in ALSO)])
-def test_a_run_killed_anywhere_is_resumed_to_the_same_end_and_leaves_no_engine(
+@pytest.mark.requirement("L6")
+@pytest.mark.parametrize(("kind", "count"), [("observation", 1), ("block", 2)])
+def test_a_run_killed_in_real_time_is_resumed_to_the_same_end_and_leaves_no_engine(
     tmp_path: Path, kind: str, count: int
 ) -> None:
     stack = stack_file(tmp_path, BATCHING)
