@@ -73,11 +73,11 @@ class Workspace:
     @property
     def git(self) -> Git:
         """The history."""
-        return Git(directory=self.run_dir / "git")
+        return Git(directory=self.run_dir.absolute() / "git")
 
     def path(self, candidate: str) -> Path:
         """Where a candidate's tree is, or will be."""
-        return self.run_dir / "workspace" / candidate
+        return self.run_dir.absolute() / "workspace" / candidate
 
     def overlays(self, candidate: str) -> dict[Path, Path | None]:
         """Original → what stands in its place for this candidate (None: an empty directory), outermost first."""
