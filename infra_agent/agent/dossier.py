@@ -22,6 +22,19 @@ class HypothesisView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CodeView:
+    """The code that may be changed. `files` are paths as a diff names them, at most 200 of `total`.
+
+    `closed`: why code cannot be changed in this run; empty when it can.
+    """
+
+    closed: str = "the goal's scope allows no code changes"
+    sources: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    total: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateView:
     """A candidate as the brain sees it. `ratio` values are None until measured."""
 
@@ -42,6 +55,8 @@ class CandidateView:
     """Screening launches so far."""
     proved_ratio: float | None
     cost_s: float
+    patched: tuple[str, ...] = ()
+    """Files that its own diff changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,3 +91,4 @@ class Dossier:
     lane: str
     turn: int
     """Actions asked for so far in this lane."""
+    code: CodeView = CodeView()

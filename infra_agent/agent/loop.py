@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from infra_agent.agent.actions import ConcludeAction
 from infra_agent.agent.brains.base import Brain
-from infra_agent.agent.execute import ActionError, execute
+from infra_agent.agent.execute import execute
+from infra_agent.agent.refusals import ActionError
 from infra_agent.agent.view import build_dossier
 from infra_agent.harness.ladder import climb
 from infra_agent.harness.session import Session

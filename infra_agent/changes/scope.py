@@ -7,7 +7,7 @@ Not covered: what a file holds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pathspec import GitIgnoreSpec
@@ -49,14 +49,22 @@ class Scope:
         """Refuse a path that may not be changed. `exists`: the file is there already."""
         if self.trusted:
             return
-        reason = self._protection(path, exists)
+        reason = self._protection(path, exists, _spec(self.protected))
         if reason:
             raise refused(Reason.PROTECTED, f"the file may not be changed: {reason}", file=path)
-        if self.patchable and not GitIgnoreSpec.from_lines(self.patchable).match_file(path):
+        if self.patchable and not _spec(self.patchable).match_file(path):
             hint = f"stack.patchable allows: {', '.join(self.patchable[:_SHOWN])}"
             raise refused(Reason.OUT_OF_SCOPE, "the file lies outside what may be patched", file=path, hint=hint)
 
-    def _protection(self, path: str, exists: bool) -> str:
+    def allowed(self, paths: Iterable[str]) -> Iterator[str]:
+        """Those of the files, all of them there, that may be changed."""
+        protected, patchable = _spec(self.protected), _spec(self.patchable)
+        for path in paths:
+            in_scope = not self.patchable or patchable.match_file(path)
+            if in_scope and not self._protection(path, True, protected):
+                yield path
+
+    def _protection(self, path: str, exists: bool, protected: GitIgnoreSpec) -> str:
         place = self.place(path)
         parts = [folded(part) for part in place.split("/")]
         name = parts[-1]
@@ -70,9 +78,11 @@ class Scope:
             return "an interpreter runs it by itself, before anything can look"
         if exists and (_TEST_FOLDERS & set(parts[:-1]) or name.startswith("test_") or name.endswith("_test.py")):
             return "what tests the stack is not changed with it; a new test may be added"
-        if self.protected and GitIgnoreSpec.from_lines(self.protected).match_file(path):
-            return "stack.protected names it"
-        return ""
+        return "stack.protected names it" if protected.match_file(path) else ""
+
+
+def _spec(patterns: Sequence[str]) -> GitIgnoreSpec:
+    return GitIgnoreSpec.from_lines(patterns)
 
 
 def _within(place: str, roots: Sequence[str]) -> bool:

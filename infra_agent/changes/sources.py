@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Literal
 
 from infra_agent.errors import ConfigError
-from infra_agent.stack.model import Stack
+from infra_agent.stack.model import PACKAGE, Stack
 
-PACKAGE = "package:"
 _WHERE = "stack.sources"
 _TIMEOUT_S = 60.0
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

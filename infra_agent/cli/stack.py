@@ -23,11 +23,11 @@ def show(
     as_json: JsonFlag = False,
 ) -> int:
     """The stack as understood. JSON keys: source, stack, and with --params: params[]."""
-    from infra_agent.stack.engines import get_engine
+    from infra_agent.stack.engines import engine_of
     from infra_agent.stack.files import dump_stack, resolve_stack
 
     system, source = resolve_stack(stack, Path.cwd())
-    table = get_engine(system.engine).parameters()
+    table = engine_of(system).parameters()
     if as_json:
         document: dict[str, Any] = {"source": source, "stack": system.model_dump(mode="json")}
         if params:

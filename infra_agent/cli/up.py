@@ -18,7 +18,7 @@ from infra_agent.harness.server import serve
 from infra_agent.ledger.runs import find_run
 from infra_agent.publish.publish import load_state
 from infra_agent.stack.digest import stack_digest
-from infra_agent.stack.engines import get_engine
+from infra_agent.stack.engines import engine_of
 from infra_agent.stack.files import DEMO, resolve_stack, validate_paths
 from infra_agent.stack.model import ParameterValue, Stack
 from infra_agent.stack.setup import env_ready
@@ -33,7 +33,7 @@ def serve_until_stopped(
     stack = _ready_stack(stack_ref)
     digest = stack_digest(stack, {})
     settings = stack.launch.parameters if run_ref is None else accepted_settings(run_ref, digest)
-    engine = get_engine(stack.engine)
+    engine = engine_of(stack)
     if not engine.launches:
         raise UsageError(f"engine {engine.name} is attached to, not launched", hint="start the server where it lives")
     plan = engine.plan(stack, settings, free_port() if port is None else port)

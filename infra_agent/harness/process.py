@@ -25,6 +25,7 @@ import psutil
 
 from infra_agent.harness import tree
 from infra_agent.harness.logfile import BoundedLog
+from infra_agent.harness.overlays import NO_OVERLAYS, Overlays
 from infra_agent.harness.sandbox import Walls, outer_env, wrap
 from infra_agent.harness.text import clean_lines
 
@@ -61,11 +62,14 @@ class ManagedProcess:
         walls: Walls,
         writable: Sequence[Path] = (),
         readable: Sequence[Path] = (),
+        overlays: Overlays = NO_OVERLAYS,
         secrets: Collection[str] = (),
     ) -> ManagedProcess:
         """Start a command with exactly this environment. A command that cannot be executed dies with code 127 or 1."""
         if walls.mode == "bubblewrap":
-            inner: Sequence[str] = wrap(argv, walls, writable=writable, env=env, cwd=cwd, readable=readable)
+            inner: Sequence[str] = wrap(
+                argv, walls, writable=writable, env=env, cwd=cwd, readable=readable, overlays=overlays
+            )
             outer: Mapping[str, str] = outer_env()
         else:
             inner, outer = argv, env

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from infra_agent.errors import SandboxUnavailable
+from infra_agent.harness.overlays import NO_OVERLAYS, Overlays, overlay_arguments
 from infra_agent.harness.visible import hidden_directories, visible_paths
 
 NETWORK = "host network shared (loopback server)"
@@ -93,10 +94,11 @@ def wrap(
     env: Mapping[str, str],
     cwd: Path,
     readable: Sequence[Path] = (),
+    overlays: Overlays = NO_OVERLAYS,
 ) -> list[str]:
     """Argv that runs `argv` behind the walls. `env` is the complete environment inside.
 
-    `readable` names further paths below home or /tmp that stay visible, read-only.
+    `readable` names further paths below home or /tmp that stay visible, read-only. `overlays` come over all of them.
 
     The caller must start it with an environment free of secrets: the sandbox's own first process shows the one it
     was started with in /proc/1/environ. With mode "none" argv comes back unchanged.
@@ -113,6 +115,7 @@ def wrap(
         command += ["--ro-bind", str(path), str(path)]
     for path in writable:
         command += ["--bind", str(path), str(path)]
+    command += overlay_arguments(overlays, writable)
     for name, value in env.items():
         command += ["--setenv", name, value]
     return [*command, "--chdir", str(cwd), "--", *argv]

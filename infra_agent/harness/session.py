@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from infra_agent.changes.change import STOCK
+from infra_agent.changes.workspace import Workspace
 from infra_agent.goal.model import Goal, Load
 from infra_agent.harness.budget import Budget
 from infra_agent.harness.narrate import Narrator
@@ -37,6 +38,8 @@ class Session:
     prompts: tuple[Prompt, ...]
     answer_prompts: tuple[AnswerPrompt, ...]
     oracle: OracleHolder
+    workspace: Workspace | None = None
+    """The run's own copy of the sources; None when code cannot be changed."""
 
     @property
     def state(self) -> RunState:

@@ -14,7 +14,7 @@ def engine_version(engine: Engine, stack: Stack) -> str:
     """The version, or `unknown` with the reason; never an error, because the launch itself will say more."""
     argv = engine.version_argv(stack)
     if argv is None:
-        return "unknown: the engine is not launched here"
+        return "unknown: this engine has none to ask for"
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:

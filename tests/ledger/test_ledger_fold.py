@@ -71,8 +71,11 @@ def test_the_rest_of_the_kinds_reach_their_place():
     refused = k.ActionRefused(turn=0, action="measure", error="no such probe")
     interrupted = k.Interrupted(reason="ctrl-c")
     recovered = k.Recovered(dropped_bytes=3, kept_as="events.jsonl.torn-1")
+    workspace = k.WorkspaceReady(sources=(), tree="0" * 64, numeric=False, wall_s=0.1)
     given = (s.candidate("C1"), s.waiting("C1"), honesty, final, action, refused, s.note(), interrupted, recovered)
+    given = (workspace, *given)
     state = state_of(s.started(), *given)
+    assert state.workspace == workspace
     assert state.candidates["C1"].waiting == s.waiting("C1")
     assert (state.honesty, state.final) == (honesty, final)
     assert (state.refused, state.notes) == ((refused,), (s.note(),))

@@ -10,9 +10,10 @@ from collections import Counter
 
 from infra_agent.publish.report.format import clean, estimate
 from infra_agent.publish.report.model import Honesty, Report
-from infra_agent.publish.report.rows import AcceptedRow
+from infra_agent.publish.report.rows import AcceptedRow, DecisionNeeded
 
 _LABEL_WIDTH = 11
+_MOST_DIFF_LINES = 60
 
 
 def summary_lines(report: Report) -> list[str]:
@@ -22,6 +23,7 @@ def summary_lines(report: Report) -> list[str]:
         _line("Waiting", f"{row.candidate} {row.title} ({row.risk})   {estimate(row.estimate)}   decide: {row.command}")
         for row in report.decisions
     ]
+    lines += [line for row in (*report.accepted, *report.decisions) for line in _patch(row)]
     lines.append(_line("Rejected", _others(report)))
     lines.append(_line("Goal", report.outcome.sentence))
     lines.append(_line("Report", f"runs/{report.run.id}/report.html"))
@@ -41,6 +43,21 @@ def _accepted(row: AcceptedRow, report: Report) -> str:
         replaced = report.final is not None
         fresh = "" if replaced else " · not relaunched on fresh seeds"
     return f"{row.candidate} {row.title}   {estimate(row.estimate)}{blocks}{fresh}"
+
+
+def _patch(row: AcceptedRow | DecisionNeeded) -> list[str]:
+    """The code change of a kept or waiting candidate, and the way back."""
+    patch = row.patch
+    if patch is None:
+        return []
+    diff = patch.diff.split("\n")
+    shown = [f"{'':{_LABEL_WIDTH}}{line}" for line in diff[:_MOST_DIFF_LINES] if line]
+    if len(diff) > _MOST_DIFF_LINES:
+        shown.append(f"{'':{_LABEL_WIDTH}}… {len(diff) - _MOST_DIFF_LINES} more lines")
+    lines = [_line("Patch", f"{row.candidate} {patch.artifact}"), *shown]
+    if patch.apply:
+        lines += [_line("  apply", patch.apply), _line("  take back", patch.undo)]
+    return lines
 
 
 def _others(report: Report) -> str:
