@@ -53,7 +53,7 @@ def up(
 ) -> int:
     """Serve in the foreground until Ctrl-C: a run's accepted changes, or --stock to be back where you began.
 
-    JSON keys, once it answers: url, model, settings, digest.
+    JSON keys, once it answers: url, model, settings, digest, and patches where there are any.
     """
     from infra_agent.cli.up import serve_until_stopped
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from infra_agent.changes.change import STOCK, settings_digest
@@ -12,8 +13,9 @@ from infra_agent.cli.narrator import TerminalNarrator
 from infra_agent.cli.options import runs_root
 from infra_agent.cli.output import print_json, print_lines, stderr
 from infra_agent.errors import ConfigError, UsageError
+from infra_agent.harness.code import LaunchSources, launch_sources, reopen, why_no_code
 from infra_agent.harness.ports import free_port
-from infra_agent.harness.sandbox import hold_walls
+from infra_agent.harness.sandbox import Walls, hold_walls
 from infra_agent.harness.server import serve
 from infra_agent.ledger.runs import find_run
 from infra_agent.publish.publish import load_state
@@ -36,13 +38,19 @@ def serve_until_stopped(
     engine = engine_of(stack)
     if not engine.launches:
         raise UsageError(f"engine {engine.name} is attached to, not launched", hint="start the server where it lives")
-    plan = engine.plan(stack, settings, free_port() if port is None else port)
     with TerminalNarrator(stderr()) as narrator, tempfile.TemporaryDirectory(prefix="infra-agent-up-") as folder:
         scratch, log = Path(folder) / "scratch", Path(folder) / "engine.log"
         walls = hold_walls(no_sandbox)
-        with serve(plan, engine, stack, walls=walls, scratch=scratch, log_path=log, on_event=narrator.status) as server:
+        patches, sources = accepted_code(run_ref, stack, walls)
+        plan = engine.plan(sources.stack, settings, free_port() if port is None else port)
+        plan = replace(plan, env={**plan.env, **sources.env})
+        with serve(
+            plan, engine, stack, walls=walls, scratch=scratch, log_path=log, overlays=sources.overlays,
+            on_event=narrator.status,
+        ) as server:  # fmt: skip
             found = {"url": server.base_url, "model": server.model, "settings": dict(settings)}
-            found["digest"] = settings_digest(digest, settings)
+            found |= {"patches": list(patches)} if patches else {}
+            found["digest"] = settings_digest(digest, settings, patches)
             if as_json:
                 print_json(found)
             else:
@@ -66,6 +74,24 @@ def accepted_settings(run_ref: str, digest: str) -> Mapping[str, ParameterValue]
     if state.best == STOCK:
         raise UsageError(f"run {state.started.run_id} accepted no change", hint="use --stock")
     return state.candidates[state.best].proposed.settings
+
+
+def accepted_code(run_ref: str | None, stack: Stack, walls: Walls) -> tuple[tuple[str, ...], LaunchSources]:
+    """The patches of a run's accepted best, and the run's own tree that has them; the originals without any."""
+    if run_ref is None:
+        return (), LaunchSources(stack=stack)
+    run_dir = find_run(runs_root(), run_ref)
+    state = load_state(run_dir)
+    patches = () if state.best == STOCK else state.candidates[state.best].proposed.patches
+    if not patches or state.workspace is None:
+        return (), LaunchSources(stack=stack)
+    reason = why_no_code(state.started.goal, stack, walls)
+    if reason:
+        raise UsageError(
+            f"the accepted patch cannot be served: {reason}", hint="use --stock, or apply the patch yourself"
+        )
+    workspace = reopen(run_dir, stack, state.workspace)
+    return patches, launch_sources(workspace, state, walls, state.best)
 
 
 def _ready_stack(stack_ref: str | None) -> Stack:

@@ -40,6 +40,7 @@ class Place:
 def places_of(file: FilePatch, after: bytes) -> tuple[Place, ...]:
     """The changed places of a file that stays, each function once. `after` is its new text."""
     changed = list(_changed_lines(file))
+    changed = [change for change in changed if change.says] or changed
     try:
         tree = ast.parse(after)
     except (SyntaxError, ValueError, RecursionError):
@@ -57,25 +58,36 @@ def places_of(file: FilePatch, after: bytes) -> tuple[Place, ...]:
 
 
 class _Changed(NamedTuple):
-    """A line that was added, or the line in front of which lines were removed. `indented`: the changed line was."""
+    """A line that was added, or the line in front of which one was removed. `indented`: the changed line was.
+
+    `says`: it holds more than space or a comment.
+    """
 
     line: int
     added: bool
     indented: bool
+    says: bool
 
 
 def _changed_lines(file: FilePatch) -> Iterator[_Changed]:
-    """What changed, by line numbers of the new file."""
+    """What changed, by line numbers of the new file. Lines that took the place of others stand for both."""
     for hunk in file.hunks:
         number = hunk.new_start if hunk.new() else hunk.new_start + 1
+        run: list[_Changed] = []
         for line in hunk.lines:
-            indented = line.content[:1] in (b" ", b"\t")
-            if line.side is Side.REMOVED:
-                yield _Changed(number, False, indented)
+            if line.side is Side.CONTEXT:
+                yield from _standing_for(run)
+                run = []
             else:
-                if line.side is Side.ADDED:
-                    yield _Changed(number, True, indented)
-                number += 1
+                indented, text = line.content[:1] in (b" ", b"\t"), line.content.strip()
+                says = bool(text) and not text.startswith(b"#")
+                run.append(_Changed(number, line.side is Side.ADDED, indented, says))
+            number += line.side is not Side.REMOVED
+        yield from _standing_for(run)
+
+
+def _standing_for(run: Sequence[_Changed]) -> Sequence[_Changed]:
+    return [change for change in run if change.added] or run
 
 
 def _place(tree: ast.Module, file: str, change: _Changed) -> Place:
@@ -130,7 +142,7 @@ def _statement_at(body: Sequence[ast.AST], line: int) -> ast.stmt | None:
             inner = _statement_at(list(ast.iter_child_nodes(node)), line)
             if inner is not None:
                 return inner
-            if isinstance(node, ast.stmt) and _spans(node, line) and line in _own_lines(node):
+            if isinstance(node, ast.stmt) and not _is_text(node) and _spans(node, line) and line in _own_lines(node):
                 return node
     return None
 
@@ -144,9 +156,9 @@ def _own_lines(statement: ast.stmt) -> frozenset[int]:
 
 def _all_lines(body: Sequence[ast.stmt]) -> frozenset[int]:
     """All lines of a body but its docstring's, which nothing executes."""
-    first = body[0] if body else None
-    is_text = (
-        isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
-    )
-    rest = body[1:] if is_text and len(body) > 1 else body
+    rest = [statement for statement in body if not _is_text(statement)] or body
     return frozenset(n for s in rest for n in range(s.lineno, (s.end_lineno or s.lineno) + 1))
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)

@@ -22,6 +22,7 @@ COMMAND = ("{python}", "app/server.py", "--port", "{port}")
 def project(folder: Path, command: tuple[str, ...] = COMMAND, sources: str = '["app"]', extra: str = "") -> Path:
     """A folder with the server in a repository of its own (`app`), prompts, and infra-agent.toml."""
     app = folder / "app"
+    folder.mkdir(parents=True, exist_ok=True)
     shutil.copytree(SOURCES, app, ignore=shutil.ignore_patterns("__pycache__"))
     (app / ".gitignore").write_text("__pycache__/\n*.log\n")
     for words in (("init", "-q"), ("add", "--all"), ("commit", "-q", "-m", "first")):

@@ -23,7 +23,8 @@ def summary_lines(report: Report) -> list[str]:
         _line("Waiting", f"{row.candidate} {row.title} ({row.risk})   {estimate(row.estimate)}   decide: {row.command}")
         for row in report.decisions
     ]
-    lines += [line for row in (*report.accepted, *report.decisions) for line in _patch(row)]
+    changed: list[AcceptedRow | DecisionNeeded] = [*report.accepted, *report.decisions]
+    lines += [line for row in changed for line in _patch(row)]
     lines.append(_line("Rejected", _others(report)))
     lines.append(_line("Goal", report.outcome.sentence))
     lines.append(_line("Report", f"runs/{report.run.id}/report.html"))
