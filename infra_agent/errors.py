@@ -4,6 +4,7 @@
     ├── UsageError                  2  the command, goal or configuration is wrong
     │   ├── GoalError               2  the goal text leaves something open
     │   ├── ConfigError             2  infra-agent.toml, a playbook or a script is wrong
+    │   ├── ChangeRefused           2  a code change that may not be, or cannot be, applied
     │   ├── RunNotFound             2  no such run
     │   └── ApprovalRefused         2  a person's approval does not hold for what would be applied
     ├── LedgerError                 1  a ledger does not verify
@@ -72,6 +73,18 @@ class ConfigError(UsageError):
     """A configuration file has an unknown key or a value that cannot be."""
 
     kind = "config"
+
+
+class ChangeRefused(UsageError):
+    """A patch was refused and nothing of it applied. `reason` is one of `changes.refusal.Reason`."""
+
+    kind = "change_refused"
+
+    def __init__(
+        self, message: str, *, reason: str, where: str = "", hint: str = "", lines: Sequence[str] = ()
+    ) -> None:
+        super().__init__(message, where=where, hint=hint, lines=lines)
+        self.reason = reason
 
 
 class RunNotFound(UsageError):

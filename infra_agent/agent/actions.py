@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
 from infra_agent.stack.model import ParameterValue
+
+MAX_DIFF_BYTES = 200_000
 
 
 class _Action(BaseModel):
@@ -53,12 +55,23 @@ class ParameterChange(_Action):
 
 
 class ProposeAction(_Action):
-    """Build a candidate for a hypothesis and let it climb the ladder up to the screen."""
+    """Build a candidate for a hypothesis and let it climb the ladder up to the screen: parameters, code, or both."""
 
     kind: Literal["propose"] = "propose"
     hypothesis: str = Field(max_length=16, description="id such as H1; empty for plain search")
-    changes: tuple[ParameterChange, ...] = Field(min_length=1, max_length=16)
+    changes: tuple[ParameterChange, ...] = Field(default=(), max_length=16)
+    diff: str | None = Field(
+        default=None, min_length=1, max_length=MAX_DIFF_BYTES, description="unified diff against the base's sources"
+    )
     base: Literal["stock", "best"] = "best"
+
+    @model_validator(mode="after")
+    def _changes_something(self) -> ProposeAction:
+        if not self.changes and self.diff is None:
+            raise ValueError("a candidate changes parameters, code, or both: give changes or diff")
+        if self.diff is not None and len(self.diff.encode("utf-8", "surrogatepass")) > MAX_DIFF_BYTES:
+            raise ValueError(f"the diff has more than {MAX_DIFF_BYTES} bytes")
+        return self
 
 
 class ProveAction(_Action):

@@ -15,7 +15,7 @@ from infra_agent.harness.selftest import WallCheck
 from infra_agent.harness.versions import engine_version
 from infra_agent.library.playbooks import load_playbooks
 from infra_agent.stack.demo import demo_paths
-from infra_agent.stack.engines import get_engine
+from infra_agent.stack.engines import engine_of
 from infra_agent.stack.files import DEMO, resolve_stack, validate_paths
 from infra_agent.stack.setup import env_ready
 from infra_agent.stack.weights import weights_ready
@@ -111,13 +111,14 @@ def _engine(stack_ref: str | None, cwd: Path, inspection: Inspection) -> str:
     stack, source = resolve_stack(stack_ref, cwd)
     if source == DEMO and not _demo_ready():
         return f"{stack.engine}: comes with the demo"
-    engine = get_engine(stack.engine)
-    if inspection.problem is not None and engine.version_argv(stack) is not None:
+    engine = engine_of(stack)
+    asked = engine.version_argv(stack) is not None
+    if inspection.problem is not None and asked:
         raise SandboxUnavailable(
             f"{stack.engine} was not asked for its version: it would run without walls", hint="mend the sandbox first"
         )
     version = engine_version(engine, stack, inspection.walls)
-    if engine.launches and stack.url is None and version.startswith("unknown:"):
+    if asked and engine.launches and stack.url is None and version.startswith("unknown:"):
         python = stack.launch.python or sys.executable
         raise StackError(
             f"{stack.engine} gives no version, {version}",

@@ -23,6 +23,19 @@ class HypothesisView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CodeView:
+    """The code that may be changed. `files` are paths as a diff names them, at most 200 of `total`.
+
+    `closed`: why code cannot be changed in this run; empty when it can.
+    """
+
+    closed: str = "the goal's scope allows no code changes"
+    sources: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    total: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateView:
     """A candidate as the brain sees it. `ratio` values are None until measured."""
 
@@ -44,6 +57,8 @@ class CandidateView:
     """Screening launches so far."""
     proved_ratio: float | None
     cost_s: float
+    patched: tuple[str, ...] = ()
+    """Files that its own diff changes."""
 
 
 class PersonSaid(NamedTuple):
@@ -90,3 +105,4 @@ class Dossier:
     """Engine starts left under the ceiling beside those that are kept back (`view.launches_left`); None: any number."""
     rejected_by_person: tuple[PersonSaid, ...] = ()
     """Proved changes that a person did not want, with the person's words."""
+    code: CodeView = CodeView()

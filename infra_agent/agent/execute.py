@@ -15,8 +15,9 @@ from infra_agent.agent.actions import (
     ProveAction,
 )
 from infra_agent.agent.effects import refusal
+from infra_agent.agent.propose_code import CodeOf, inherited, make_code, planned, require_new
+from infra_agent.agent.refusals import ActionError
 from infra_agent.changes.change import STOCK, LaunchChange, apply, settings_digest
-from infra_agent.errors import UsageError
 from infra_agent.harness.baseline import baseline_complete, measure_again, measure_stock
 from infra_agent.harness.ladder import climb
 from infra_agent.harness.session import Session
@@ -29,12 +30,6 @@ from infra_agent.stack.model import ParameterValue
 
 PROBES = ("load",)
 PREFIX = {"agent": "C", "honesty": "S"}
-
-
-class ActionError(UsageError):
-    """An action that may not be carried out. The brain sees the message; it is charged, never executed."""
-
-    kind = "action"
 
 
 def execute(session: Session, action: Action, lane: k.Lane) -> None:
@@ -95,27 +90,34 @@ def _propose(session: Session, action: ProposeAction, lane: k.Lane) -> str:
     changes = tuple(_checked(session, change, before) for change in action.changes)
     if len({change.parameter for change in changes}) != len(changes):
         raise ActionError("the same parameter is set twice in one candidate")
-    if lane == "agent":
-        _require_not_declined(state, changes)
     settings = apply(before, changes)
-    digest = settings_digest(state.started.stack_digest, settings)
+    code = inherited(session, base)
+    patches = code.patches if action.diff is None else planned(session, action.diff, base)[1]
+    if lane == "agent":
+        _require_not_declined(state, changes, patches)
+    digest = settings_digest(state.started.stack_digest, settings, patches)
     twin = next((c for c in state.candidates.values() if c.proposed.digest == digest and c.proposed.lane == lane), None)
     if twin is not None:
         raise ActionError(f"{twin.proposed.id} is the same configuration; it was tried already")
     if lane == "agent" and not baseline_complete(session):
         raise ActionError("stock has not been measured yet: measure it first")
-    return _record_candidate(session, action, lane, base, changes, settings, digest)
+    id_ = f"{PREFIX[lane]}{1 + sum(1 for c in state.candidates.values() if c.proposed.lane == lane)}"
+    if action.diff is not None:
+        code = make_code(session, action.diff, base, id_)
+        require_new(session, id_, code, settings)
+    return _record_candidate(session, action, lane, base, changes, settings, digest, id_, code)
 
 
-def _require_not_declined(state: RunState, changes: tuple[LaunchChange, ...]) -> None:
+def _require_not_declined(state: RunState, changes: tuple[LaunchChange, ...], patches: tuple[str, ...]) -> None:
     """What a person has rejected is not put before them again inside another candidate."""
     wanted = {(change.parameter, type(change.value), change.value) for change in changes}
     for candidate in state.candidates.values():
-        declined = candidate.declined
+        declined, proposed = candidate.declined, candidate.proposed
         if declined is None or declined.decision != "reject":
             continue
-        if {(c["parameter"], type(c["value"]), c["value"]) for c in candidate.proposed.changes} <= wanted:
-            raise ActionError(f"a person rejected {candidate.proposed.title} ({declined.candidate}): {declined.reason}")
+        rejected = {(c["parameter"], type(c["value"]), c["value"]) for c in proposed.changes}
+        if rejected <= wanted and (proposed.patch is None or proposed.patch.digest in patches):
+            raise ActionError(f"a person rejected {proposed.title} ({declined.candidate}): {declined.reason}")
 
 
 def _checked(session: Session, change: ParameterChange, before: Mapping[str, ParameterValue]) -> LaunchChange:
@@ -136,20 +138,21 @@ def _checked(session: Session, change: ParameterChange, before: Mapping[str, Par
 
 def _record_candidate(
     session: Session, action: ProposeAction, lane: k.Lane, base: str, changes: tuple[LaunchChange, ...],
-    settings: dict[str, ParameterValue], digest: str,
+    settings: dict[str, ParameterValue], digest: str, id_: str, code: CodeOf,
 ) -> str:  # fmt: skip
     table = {parameter.name: parameter for parameter in session.parameters}
-    count = sum(1 for c in session.state.candidates.values() if c.proposed.lane == lane)
     stock = session.stock_settings
     from_stock = [
         LaunchChange(parameter=name, value=value, before=stock.get(name))
         for name, value in settings.items()
         if stock.get(name) != value
     ]
-    risk = derive_risk(from_stock, session.parameters)
+    risk = derive_risk(from_stock, session.parameters, code.risk)
+    families = {table[c.parameter].family for c in changes if c.parameter in table}
+    families |= {_code_family(session, action)} if code.patch is not None else set()
     proposed = k.CandidateProposed(
-        id=f"{PREFIX[lane]}{count + 1}",
-        title=" + ".join(_title(change, table) for change in changes),
+        id=id_,
+        title=" + ".join([*(_title(change, table) for change in changes), *filter(None, [code.title])]),
         hypothesis=action.hypothesis,
         base=base,
         changes=tuple({"parameter": c.parameter, "value": c.value, "before": c.before} for c in changes),
@@ -157,11 +160,20 @@ def _record_candidate(
         digest=digest,
         risk=risk.risk.value,
         risk_reasons=risk.reasons,
-        family=",".join(sorted({table[c.parameter].family for c in changes if c.parameter in table})) or "unknown",
+        family=",".join(sorted(families)) or "unknown",
         lane=lane,
+        patch=code.patch,
+        patches=code.patches,
+        tree=code.tree,
     )
     session.ledger.append(proposed)
     return proposed.id
+
+
+def _code_family(session: Session, action: ProposeAction) -> str:
+    """Code belongs to the family that its hypothesis names."""
+    stated = session.state.hypotheses.get(action.hypothesis)
+    return stated.family if stated is not None else "code"
 
 
 def _title(change: LaunchChange, table: Mapping[str, Parameter]) -> str:

@@ -6,7 +6,8 @@ from infra_agent.agent.actions import Action, ConcludeAction
 from infra_agent.agent.brains.base import Brain
 from infra_agent.agent.decisions import take_in_decisions
 from infra_agent.agent.dossier import Dossier
-from infra_agent.agent.execute import ActionError, execute
+from infra_agent.agent.execute import execute
+from infra_agent.agent.refusals import ActionError
 from infra_agent.agent.under_way import action_under_way, begin_action, concluded, has_its_effect
 from infra_agent.agent.view import build_dossier
 from infra_agent.agent.watchdog import Watchdog, progress_of

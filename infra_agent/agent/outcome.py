@@ -115,7 +115,7 @@ def _stock_verdict(state: RunState, goal: Goal, name: str) -> tuple[str, str]:
         if len(logs) < STOCK_LAUNCHES:
             return "undecided", f"Goal not decided: {already}; {STOCK_LAUNCHES} are needed."
         return "met", f"Goal met: {already}; nothing was changed."
-    if not state.started.stack.space:
+    if not state.started.stack.space and state.workspace is None:
         return (
             "not_met",
             f"Goal not met: this stack's search space is empty, so nothing may be changed; {name} was measured.",

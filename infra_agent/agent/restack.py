@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from infra_agent.agent.actions import ParameterChange, ProposeAction
 from infra_agent.agent.decisions import note_once
-from infra_agent.agent.execute import ActionError, execute
+from infra_agent.agent.execute import execute
 from infra_agent.agent.loop import finish_what_was_begun
+from infra_agent.agent.refusals import ActionError
 from infra_agent.harness.session import Session
 from infra_agent.harness.verdicts import judge_candidate
 from infra_agent.ledger.decisions import stands_on_best
@@ -36,7 +37,8 @@ def _stale(state: RunState) -> list[CandidateState]:
 def _prove_again(session: Session, candidate: CandidateState) -> None:
     proposed, before = candidate.proposed, set(session.state.candidates)
     changes = tuple(ParameterChange(parameter=c["parameter"], value=c["value"]) for c in proposed.changes)
-    action = ProposeAction(hypothesis=proposed.hypothesis, changes=changes, base="best")
+    diff = proposed.patch.diff if proposed.patch is not None else None
+    action = ProposeAction(hypothesis=proposed.hypothesis, changes=changes, diff=diff, base="best")
     try:
         execute(session, action, "agent")
     except ActionError as error:

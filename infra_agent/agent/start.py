@@ -18,12 +18,14 @@ from infra_agent.agent.brains.script import ScriptBrain
 from infra_agent.agent.brains.search import SearchBrain
 from infra_agent.agent.decisions import require_decided
 from infra_agent.agent.scripts import load_script
+from infra_agent.changes.sources import resolve_sources
 from infra_agent.errors import ConfigError, UsageError
 from infra_agent.goal.files import dump_goal
 from infra_agent.goal.model import Goal, Metric
 from infra_agent.harness.budget import Budget
 from infra_agent.harness.budget.book import LedgerBook
 from infra_agent.harness.budget.prices import FlatPrice
+from infra_agent.harness.code import open_workspace, why_no_code
 from infra_agent.harness.figure import requests_needed
 from infra_agent.harness.machine import describe_machine
 from infra_agent.harness.narrate import Narrator
@@ -42,7 +44,7 @@ from infra_agent.library.playbooks import load_playbooks
 from infra_agent.redact.known import secret_values
 from infra_agent.redact.masker import Masker
 from infra_agent.stack.digest import stack_digest
-from infra_agent.stack.engines import get_engine
+from infra_agent.stack.engines import engine_of
 from infra_agent.stack.files import dump_stack
 from infra_agent.stack.model import Stack
 from infra_agent.stack.secrets import hidden_stack, restored_stack, stack_secrets
@@ -96,6 +98,8 @@ def begin(request: Request, narrator: Narrator, clock: Callable[[], float] = tim
     """A new run: its contract is the first event, written before anything is spent."""
     prompts = _prompts(request.stack)
     require_possible(request.goal, request.stack, prompts)
+    if not why_no_code(request.goal, request.stack, request.walls):
+        resolve_sources(request.stack)
     masker = Masker(secret_values(os.environ) | stack_secrets(request.stack) | request.secrets)
     with Ledger.create(request.run_dir, session_clock(), masker) as ledger:
         started = _started(request, prompts)
@@ -120,7 +124,7 @@ def require_possible(goal: Goal, stack: Stack, prompts: tuple[Prompt, ...]) -> N
             where="workload.prompts",
             hint='set workload.endpoint = "chat"',
         )
-    attached = stack.url is not None or not get_engine(stack.engine).launches
+    attached = stack.url is not None or not engine_of(stack).launches
     if attached and goal.metric in (Metric.STARTUP_S, Metric.MEMORY_BYTES):
         raise ConfigError(f"{goal.metric.value} of a server that is only attached to cannot be seen", where="stack.url")
 
@@ -210,23 +214,26 @@ def _session(
     authority: Authority,
 ) -> Iterator[Session]:
     stack = started.stack
+    budget = Budget(started.budget_s, clock, spent_s, caps=started.goal.budget, book=LedgerBook(ledger))
+    workspace = open_workspace(ledger, walls, narrator, clock)
     with OracleHolder(stack, walls, ledger.run_dir / "scratch" / "oracle") as oracle:
         try:
             yield Session(
                 ledger=ledger,
                 goal=started.goal,
                 stack=stack,
-                engine=get_engine(stack.engine),
+                engine=engine_of(stack),
                 walls=walls,
                 run_dir=ledger.run_dir,
                 narrator=narrator,
-                budget=Budget(started.budget_s, clock, spent_s, caps=started.goal.budget, book=LedgerBook(ledger)),
+                budget=budget,
                 clock=clock,
                 seed=started.seed,
                 prompts=prompts,
                 answer_prompts=_answer_prompts(stack, started.goal),
                 oracle=oracle,
                 authority=authority,
+                workspace=workspace,
             )
         finally:
             shutil.rmtree(ledger.run_dir / "scratch", ignore_errors=True)
@@ -234,7 +241,7 @@ def _session(
 
 def _started(request: Request, prompts: tuple[Prompt, ...]) -> k.RunStarted:
     stack, goal = request.stack, request.goal
-    version = engine_version(get_engine(stack.engine), stack, request.walls)
+    version = engine_version(engine_of(stack), stack, request.walls)
     environment = {**describe_machine(), "engine_version": version}
     return k.RunStarted(
         run_id=request.run_dir.name,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 
-from infra_agent.agent.dossier import CandidateView, Dossier, HypothesisView, PersonSaid
+from infra_agent.agent.dossier import CandidateView, CodeView, Dossier, HypothesisView, PersonSaid
 from infra_agent.changes.change import STOCK
 from infra_agent.harness.baseline import baseline_complete
+from infra_agent.harness.code import patchable_files, why_no_code
 from infra_agent.harness.figure import target_ratio
 from infra_agent.harness.ladder import ASSUMED_SD_LOG
 from infra_agent.harness.memory import figure_in, launch_logs
@@ -18,6 +19,7 @@ from infra_agent.ledger import kinds as k
 from infra_agent.ledger.state import CandidateState, RunState
 
 REPORT_S = 10.0
+MOST_FILES = 200
 
 
 def build_dossier(session: Session, lane: k.Lane) -> Dossier:
@@ -53,7 +55,18 @@ def build_dossier(session: Session, lane: k.Lane) -> Dossier:
             for c in state.candidates.values()
             if c.declined is not None
         ),
+        code=code_view(session, best) if lane == "agent" else CodeView(),
     )
+
+
+def code_view(session: Session, best: str) -> CodeView:
+    """The files that a diff may name, as they are in the best configuration."""
+    reason = why_no_code(session.goal, session.stack, session.walls)
+    if reason or session.workspace is None:
+        return CodeView(closed=reason or "the run has no copy of the sources")
+    files = patchable_files(session.workspace, session.state, best)
+    names = tuple(source.name for source in session.workspace.sources)
+    return CodeView(closed="", sources=names, files=files[:MOST_FILES], total=len(files))
 
 
 def noise_sd_log(state: RunState) -> float:
@@ -166,6 +179,7 @@ def _candidate_view(session: Session, candidate: CandidateState) -> CandidateVie
         measurements=measurements,
         proved_ratio=proved,
         cost_s=_cost_s(session.state, proposed.id),
+        patched=proposed.patch.files if proposed.patch is not None else (),
     )
 
 

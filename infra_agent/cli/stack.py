@@ -23,13 +23,13 @@ def show(
     as_json: JsonFlag = False,
 ) -> int:
     """The stack as understood. JSON keys: source, stack, and with --params: params[]."""
-    from infra_agent.stack.engines import get_engine
+    from infra_agent.stack.engines import engine_of
     from infra_agent.stack.files import dump_stack, resolve_stack
     from infra_agent.stack.secrets import hidden_stack
 
     system, source = resolve_stack(stack, Path.cwd())
     system = hidden_stack(system)
-    table = get_engine(system.engine).parameters()
+    table = engine_of(system).parameters()
     if as_json:
         document: dict[str, Any] = {"source": source, "stack": system.model_dump(mode="json")}
         if params:
@@ -56,7 +56,7 @@ def up(
     """Serve in the foreground until Ctrl-C: a run's accepted changes, or --stock to be back where you began.
 
     Behind walls the engine has a network of its own; connections to the port are relayed to it.
-    JSON keys, once it answers: url, model, settings, digest, network.
+    JSON keys, once it answers: url, model, settings, digest, network, and patches where there are any.
     """
     from infra_agent.cli.up import serve_until_stopped
 

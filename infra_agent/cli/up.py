@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 from infra_agent.changes.change import STOCK, settings_digest
@@ -14,9 +15,10 @@ from infra_agent.cli.options import runs_root
 from infra_agent.cli.output import print_json, print_lines, stderr
 from infra_agent.cli.streams import hide
 from infra_agent.errors import ConfigError, UsageError
+from infra_agent.harness.code import LaunchSources, launch_sources, reopen, why_no_code
 from infra_agent.harness.ports import free_port, require_free
 from infra_agent.harness.relay import relayed
-from infra_agent.harness.sandbox import hold_walls
+from infra_agent.harness.sandbox import Walls, hold_walls
 from infra_agent.harness.server import Server, serve
 from infra_agent.ledger.approvals import Authority
 from infra_agent.ledger.consent import require_consent
@@ -24,7 +26,7 @@ from infra_agent.ledger.runs import find_run
 from infra_agent.publish.publish import load_state
 from infra_agent.review.local import local_public_key
 from infra_agent.stack.digest import stack_digest
-from infra_agent.stack.engines import get_engine
+from infra_agent.stack.engines import engine_of
 from infra_agent.stack.files import DEMO, resolve_stack, validate_paths
 from infra_agent.stack.model import ParameterValue, Stack
 from infra_agent.stack.secrets import stack_secrets
@@ -42,20 +44,26 @@ def serve_until_stopped(
     hide(stack_secrets(stack))
     digest = stack_digest(stack, {})
     settings = stack.launch.parameters if run_ref is None else accepted_settings(run_ref, digest)
-    engine = get_engine(stack.engine)
+    engine = engine_of(stack)
     if not engine.launches:
         raise UsageError(f"engine {engine.name} is attached to, not launched", hint="start the server where it lives")
-    plan = engine.plan(stack, settings, free_port() if port is None else port)
-    require_free(plan.host, plan.port)
     with TerminalNarrator(stderr()) as narrator, tempfile.TemporaryDirectory(prefix="infra-agent-up-") as folder:
         scratch, log = Path(folder) / "scratch", Path(folder) / "engine.log"
         walls = hold_walls(no_sandbox, stack.limits.memory_bytes)
+        patches, sources = accepted_code(run_ref, stack, walls)
+        plan = engine.plan(sources.stack, settings, free_port() if port is None else port)
+        plan = replace(plan, env={**plan.env, **sources.env})
+        require_free(plan.host, plan.port)
         with (
-            serve(plan, engine, stack, walls=walls, scratch=scratch, log_path=log, on_event=narrator.status) as server,
+            serve(
+                plan, engine, stack, walls=walls, scratch=scratch, log_path=log, overlays=sources.overlays,
+                on_event=narrator.status,
+            ) as server,
             _reachable(server, plan.port),
-        ):
+        ):  # fmt: skip
             found = {"url": server.base_url, "model": server.model, "settings": dict(settings)}
-            found["digest"] = settings_digest(digest, settings)
+            found |= {"patches": list(patches)} if patches else {}
+            found["digest"] = settings_digest(digest, settings, patches)
             found["network"] = "host network shared" if server.via is None else RELAYED
             if as_json:
                 print_json(found)
@@ -87,6 +95,24 @@ def accepted_settings(run_ref: str, digest: str) -> Mapping[str, ParameterValue]
         raise UsageError(f"run {state.started.run_id} accepted no change", hint="use --stock")
     require_consent(run_dir, state, [state.best], Authority(local_key=local_public_key()))
     return state.candidates[state.best].proposed.settings
+
+
+def accepted_code(run_ref: str | None, stack: Stack, walls: Walls) -> tuple[tuple[str, ...], LaunchSources]:
+    """The patches of a run's accepted best, and the run's own tree that has them; the originals without any."""
+    if run_ref is None:
+        return (), LaunchSources(stack=stack)
+    run_dir = find_run(runs_root(), run_ref)
+    state = load_state(run_dir)
+    patches = () if state.best == STOCK else state.candidates[state.best].proposed.patches
+    if not patches or state.workspace is None:
+        return (), LaunchSources(stack=stack)
+    reason = why_no_code(state.started.goal, stack, walls)
+    if reason:
+        raise UsageError(
+            f"the accepted patch cannot be served: {reason}", hint="use --stock, or apply the patch yourself"
+        )
+    workspace = reopen(run_dir, stack, state.workspace)
+    return patches, launch_sources(workspace, state, walls, state.best)
 
 
 def _ready_stack(stack_ref: str | None) -> Stack:

@@ -1,6 +1,7 @@
 """Climbs the ladder with one candidate: static plan, engagement, answers, screen. A failure ends the climb.
 
-Covered: one launch per climb, on which all rungs stand. Not covered: the proof in blocks (`harness.proving`).
+Covered: one launch per climb, on which all rungs stand; before it one more for the engagement proof of a code change.
+Not covered: the proof in blocks (`harness.proving`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import NamedTuple
 
 from infra_agent.changes.change import LaunchChange
 from infra_agent.errors import ConfigError, StackError
+from infra_agent.harness.code_engagement import engage_code
 from infra_agent.harness.engagement import judge_engagement
 from infra_agent.harness.figure import limit_holds, limit_value, oriented_log, quantity_name, why_no_value
 from infra_agent.harness.launching import Launch, launched, require_alive
@@ -78,6 +80,9 @@ def _climb(session: Session, candidate_id: str, lane: k.Lane, started_s: float) 
     except ConfigError as error:
         return End("invalid", "crashed", "static", error.message)
     try:
+        end = _code(session, proposed, lane) if proposed.patch is not None else None
+        if end is not None:
+            return end
         with launched(session, candidate_id, arm="candidate", purpose="climb", lane=lane, reporter=True) as launch:
             return _rungs(session, proposed, lane, launch, started_s)
     except StackError as error:
@@ -89,7 +94,8 @@ def _rungs(
     session: Session, proposed: k.CandidateProposed, lane: k.Lane, launch: Launch, started_s: float
 ) -> End | None:
     end = _engagement(session, proposed, lane, launch)
-    if end is None and (session.goal.constraints.answers_unchanged or needs_answers(RiskClass(proposed.risk))):
+    checked = session.goal.constraints.answers_unchanged or needs_answers(RiskClass(proposed.risk))
+    if end is None and (checked or proposed.patches):
         end = _answers(session, proposed, lane, launch)
     if end is not None:
         return end
@@ -100,10 +106,23 @@ def _rungs(
     return _screen(session, proposed, measured, started_s)
 
 
+def _code(session: Session, proposed: k.CandidateProposed, lane: k.Lane) -> End | None:
+    """The changed lines must be executed. Of a file that is not Python it may stay open: a person decides on it."""
+    observation, evidence = engage_code(session, proposed, lane)
+    assert proposed.patch is not None
+    unseen = observation.verdict is Verdict.INCONCLUSIVE and not any(f.endswith(".py") for f in proposed.patch.files)
+    if observation.verdict is Verdict.PASS or unseen:
+        session.narrator.line(f"  {proposed.id}", f"{proposed.title}   {observation.summary}")
+        return None
+    return End("invalid", "not_engaged", "static", observation.summary, (evidence,))
+
+
 def _engagement(session: Session, proposed: k.CandidateProposed, lane: k.Lane, launch: Launch) -> End | None:
     """Every change must be in effect. The plain search does not know this rule: one effective change lets it pass."""
     started_s = session.clock()
     snapshot = record_snapshot(session, launch, candidate=proposed.id, lane=lane)
+    if not proposed.changes:
+        return None
     state = session.state
     observation = judge_engagement(
         [LaunchChange(**change) for change in proposed.changes],
@@ -144,6 +163,9 @@ def _answers(session: Session, proposed: k.CandidateProposed, lane: k.Lane, laun
     if observation.verdict is Verdict.PASS:
         return None
     ends = {Verdict.FAIL: "rejected", Verdict.INCONCLUSIVE: "inconclusive"}
+    if oracle is None and proposed.patches:
+        # Nothing can weigh the difference, and code that only runs faster has no reason for one.
+        ends[Verdict.INCONCLUSIVE] = "rejected"
     return End(ends.get(observation.verdict, "invalid"), "answers_changed", "numeric", observation.summary, (evidence,))
 
 

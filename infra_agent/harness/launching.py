@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from infra_agent.changes.change import STOCK
 from infra_agent.errors import BudgetSpent, StackError
+from infra_agent.harness.code import launch_sources
 from infra_agent.harness.launch_errors import LaunchFailed
 from infra_agent.harness.launch_payment import paid_launch
 from infra_agent.harness.ports import free_port
@@ -20,7 +21,7 @@ from infra_agent.redact.known import hidden_argv, hidden_env
 from infra_agent.stack.engines.base import LaunchPlan
 from infra_agent.stack.model import Stack
 
-Purpose = Literal["baseline", "climb", "block", "final", "calibrate"]
+Purpose = Literal["baseline", "climb", "block", "final", "calibrate", "engagement"]
 LAST_LINES = 12
 
 
@@ -35,10 +36,11 @@ class Launch:
 @contextmanager
 def launched(
     session: Session, candidate: str, *, arm: Literal["stock", "base", "candidate"], purpose: Purpose, lane: k.Lane,
-    reporter: bool = False,
+    reporter: bool = False, prepare: Callable[[Path], Mapping[str, str]] | None = None,
 ) -> Iterator[Launch]:  # fmt: skip
-    """Start the engine with a candidate's settings, and always take it down again.
+    """Start the engine with a candidate's settings on its sources, and always take it down again.
 
+    `prepare` may put files into the launch's own directory, and returns what is added to its environment.
     Raises StackError (recorded as the launch's outcome) and BudgetSpent before anything is started.
     """
     session.budget.require(expected_start_s(session), "another launch")
@@ -47,17 +49,20 @@ def launched(
         with _attached(session, candidate, launch_id, arm, purpose, lane) as launch:
             yield launch
         return
-    plan = session.engine.plan(session.stack, session.settings_of(candidate), free_port())
-    scratch = session.run_dir / "scratch" / launch_id
+    sources = launch_sources(session.workspace, session.state, session.walls, candidate)
+    plan = session.engine.plan(sources.stack, session.settings_of(candidate), free_port())
+    scratch = session.run_dir.absolute() / "scratch" / launch_id
     log = _log_path(session, launch_id)
     with paid_launch(session, plan, session.settings_of(candidate).get("device"), (scratch, log, log)):
-        _record_start(session, launch_id, candidate, arm, purpose, lane, plan)
+        scratch.mkdir(parents=True, exist_ok=True)
+        plan = replace(plan, env={**plan.env, **sources.env, **(prepare(scratch) if prepare is not None else {})})
+        _record_start(session, launch_id, candidate, arm, purpose, lane, plan, sources.tree)
         with _recorded(session, launch_id) as end:
             end.log = log
-            scratch.mkdir(parents=True, exist_ok=True)
             with _budget_not_engine(session), serve(
                 plan, session.engine, _within_budget(session), walls=session.walls, scratch=scratch, log_path=log,
-                with_reporter=reporter, on_event=session.narrator.status, clock=session.clock,
+                with_reporter=reporter, overlays=sources.overlays, on_event=session.narrator.status,
+                clock=session.clock,
             ) as server:  # fmt: skip
                 end.ready_s = server.ready_s
                 yield Launch(launch_id, server)
@@ -134,8 +139,9 @@ def _attached(session: Session, candidate: str, launch_id: str, arm: str, purpos
 
 
 def _record_start(
-    session: Session, launch_id: str, candidate: str, arm: str, purpose: str, lane: str, plan: LaunchPlan | None
-) -> None:
+    session: Session, launch_id: str, candidate: str, arm: str, purpose: str, lane: str, plan: LaunchPlan | None,
+    tree: str = "",
+) -> None:  # fmt: skip
     settings: Mapping[str, object] = session.settings_of(candidate) if plan else {}
     session.ledger.append(
         k.LaunchStarted.model_validate(
@@ -143,7 +149,7 @@ def _record_start(
                 "id": launch_id, "candidate": candidate, "arm": STOCK if candidate == STOCK else arm,
                 "purpose": purpose, "lane": lane, "settings": dict(settings),
                 "argv": hidden_argv(plan.argv) if plan else ("attached", session.stack.url or ""),
-                "env": hidden_env(plan.env) if plan else {},
+                "env": hidden_env(plan.env) if plan else {}, "tree": tree,
             }
         )
     )  # fmt: skip

@@ -27,6 +27,7 @@ from infra_agent.harness import tree
 from infra_agent.harness.handover import HandOver
 from infra_agent.harness.limits import NO_LIMITS, Exceeded, Limits, exceeded_in, held_in
 from infra_agent.harness.logfile import BoundedLog
+from infra_agent.harness.overlays import NO_OVERLAYS, Overlays
 from infra_agent.harness.sandbox import Walls, outer_env, wrap
 from infra_agent.harness.text import clean_lines
 from infra_agent.redact.masker import Masker
@@ -71,6 +72,7 @@ class ManagedProcess:
         walls: Walls,
         writable: Sequence[Path] = (),
         readable: Sequence[Path] = (),
+        overlays: Overlays = NO_OVERLAYS,
         secrets: Collection[str] = (),
         hand_over: HandOver | None = None,
         limits: Limits = NO_LIMITS,
@@ -89,7 +91,7 @@ class ManagedProcess:
             inner = wrap(
                 argv, walls, writable=writable, env=env, cwd=cwd, readable=readable,
                 network="none" if hand_over is None else "loopback", hand_over=handed[0] if handed else None,
-                tasks=limits.tasks_inside,
+                tasks=limits.tasks_inside, overlays=overlays,
             )  # fmt: skip
             surrounding = outer_env() if outer is None else outer
         masker = Masker(secrets)

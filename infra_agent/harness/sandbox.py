@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Literal
 
 from infra_agent.errors import SandboxUnavailable
 from infra_agent.harness.mounts import never_visible, system_arguments, system_paths
+from infra_agent.harness.overlays import NO_OVERLAYS, Overlays, overlay_arguments
 from infra_agent.harness.visible import installation, visible_paths
 from infra_agent.review.local import PRIVATE_FILE, config_dir
 from probes.net import connector
@@ -93,12 +94,14 @@ def wrap(
     network: Network = "none",
     hand_over: int | None = None,
     tasks: int | None = None,
+    overlays: Overlays = NO_OVERLAYS,
 ) -> list[str]:
     """Argv that runs `argv` behind the walls. `env` is the complete environment inside, `cwd` a visible directory.
 
     `readable` names paths that are visible, read-only, besides the operating system, the program's installation and
     what `argv` and `env` name. `hand_over`: an inherited listening descriptor to be served inside. `tasks`: most
     processes and threads; it holds only where the kernel counts them for this sandbox (`limits.counted_inside`).
+    `overlays` come over all other files.
 
     The caller must start it with an environment free of secrets: the sandbox's own first process shows the one it
     was started with in /proc/1/environ. With mode "none" argv comes back unchanged.
@@ -111,6 +114,7 @@ def wrap(
     words += [] if network == "host" else ["--unshare-net"]
     words += system_arguments(home if home != Path("/") and home.is_dir() else None)
     words += _binds(argv, env, writable, [*readable, *_needed_by(first)])
+    words += overlay_arguments(overlays, writable)
     # Last, over everything that the launch names: no engine reads the key with which a person approves its changes.
     words += _cover_keys([*writable, cwd])
     words += ["--remount-ro", "/"]

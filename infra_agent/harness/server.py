@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from infra_agent.errors import ConfigError
-from infra_agent.harness import ports, reporter
+from infra_agent.harness import ports, reporter, state
 from infra_agent.harness.environment import child_env, named_paths
 from infra_agent.harness.handover import HandOver, hand_over
 from infra_agent.harness.launch_errors import LaunchFailed, Outcome, describe_exit, explain
 from infra_agent.harness.limits import limits_for
+from infra_agent.harness.overlays import NO_OVERLAYS, Overlays
 from infra_agent.harness.process import ManagedProcess
 from infra_agent.harness.ready import Readiness, ReadyCheck
 from infra_agent.harness.sandbox import Walls
@@ -51,6 +52,7 @@ class Server:
     process: ManagedProcess | None = None
     reporter_directory: Path | None = None
     via: Path | None = None
+    state_path: str | None = None
 
     @property
     def pid(self) -> int | None:
@@ -61,7 +63,8 @@ class Server:
         """What is in effect inside the engine now; empty when it cannot tell. Stops the engine for some 0.1 s."""
         if self.reporter_directory is None:
             return {}
-        return dict(reporter.ask(self.reporter_directory).signals)
+        told = state.ask(self.base_url, self.state_path) if self.state_path else {}
+        return {**reporter.ask(self.reporter_directory).signals, **told}
 
     def memory_bytes(self) -> int | None:
         """Peak resident memory of the engine's tree so far."""
@@ -99,13 +102,14 @@ def serve(
     log_path: Path,
     with_reporter: bool = False,
     compile_cache: Path | None = None,
+    overlays: Overlays = NO_OVERLAYS,
     on_event: OnEvent | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Server]:
     """Start an engine, yield it when it answers, stop it and wait until its port is free again.
 
     `compile_cache`: a directory that keeps compiled kernels from launch to launch. It shortens start-up, so leave it
-    out where start-up is what is measured.
+    out where start-up is what is measured. `overlays`: what stands in the place of the stack's sources.
     Raises PortInUse before anything is started (without walls only: behind them every launch has its own ports),
     LaunchFailed or WrongModel (with `outcome`) when it does not get ready.
     """
@@ -130,6 +134,7 @@ def serve(
             walls=walls,
             writable=writable,
             readable=named_paths(stack),
+            overlays=overlays,
             secrets=secret_values(os.environ, plan.env) | flag_values(plan.argv),
             hand_over=reached,
             limits=limits_for(stack.limits.memory_bytes, scratch),
@@ -148,6 +153,7 @@ def serve(
             process=process,
             reporter_directory=directory,
             via=reached.path if reached else None,
+            state_path=stack.launch.state_path,
         )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from infra_agent.changes.change import STOCK
+from infra_agent.changes.workspace import Workspace
 from infra_agent.goal.model import Goal, Load
 from infra_agent.harness.budget import Budget
 from infra_agent.harness.narrate import Narrator
@@ -40,6 +41,8 @@ class Session:
     oracle: OracleHolder
     authority: Authority = Authority()
     """Who may decide on gated changes while this process goes on."""
+    workspace: Workspace | None = None
+    """The run's own copy of the sources; None when code cannot be changed."""
 
     @property
     def state(self) -> RunState:

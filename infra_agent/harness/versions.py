@@ -23,7 +23,7 @@ def engine_version(engine: Engine, stack: Stack, walls: Walls) -> str:
     """The version, or `unknown` with the reason; never an error, because the launch itself will say more."""
     argv = engine.version_argv(stack)
     if argv is None:
-        return "unknown: the engine is not launched here"
+        return "unknown: this engine has none to ask for"
     with tempfile.TemporaryDirectory(prefix="infra-agent-") as folder:
         scratch = Path(folder).resolve()
         env = child_env(os.environ, stack.launch.env, scratch)

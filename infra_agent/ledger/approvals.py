@@ -43,9 +43,8 @@ class Authority:
 
 
 def patches_of(proposed: k.CandidateProposed) -> tuple[str, ...]:
-    """SHA-256 of the candidate's patches; empty when only parameters change."""
-    found = getattr(proposed, "patch_sha256", None) or ()
-    return (found,) if isinstance(found, str) else tuple(found)
+    """SHA-256 of the candidate's patches, in the order in which they apply; empty when only parameters change."""
+    return proposed.patches
 
 
 def operand_digests(run_dir: Path, stack: Stack) -> dict[str, str]:
@@ -149,8 +148,8 @@ def require_unchanged(run_dir: Path, state: RunState, id: str) -> None:
         raise ApprovalRefused("request digest: the ledger does not describe the request that it names")
     _require_stack(state.started)
     patches = patches_of(proposed)
-    if not patches and settings_digest(state.started.stack_digest, proposed.settings) != proposed.digest:
-        raise ApprovalRefused("candidate digest: the settings are not those that were measured")
+    if settings_digest(state.started.stack_digest, proposed.settings, patches) != proposed.digest:
+        raise ApprovalRefused("candidate digest: settings and patches are not those that were measured")
     for patch in patches:
         fault = artifacts.fault(run_dir, patch)
         if fault is not None:

@@ -122,6 +122,13 @@ def _run_resumed(data: k.RunResumed, state: RunState, seq: int) -> Fields:
 
 
 @_changes.register
+def _workspace(data: k.WorkspaceReady, state: RunState, seq: int) -> Fields:
+    if state.workspace is not None:
+        raise _OutOfOrderError("the run has its copy of the sources already")
+    return {"workspace": data}
+
+
+@_changes.register
 def _phase(data: k.PhaseStarted, state: RunState, seq: int) -> Fields:
     return {"phase": data.name}
 
@@ -158,6 +165,8 @@ def _proposed(data: k.CandidateProposed, state: RunState, seq: int) -> Fields:
         raise _OutOfOrderError(f"hypothesis {data.hypothesis!r} was never stated")
     if data.id == STOCK:
         raise _OutOfOrderError(f"no candidate may be called {STOCK!r}")
+    if data.patches and state.workspace is None:
+        raise _OutOfOrderError("a code change needs the run's own copy of the sources")
     return {"candidates": _add(state.candidates, data.id, CandidateState(proposed=data, seq=seq))}
 
 

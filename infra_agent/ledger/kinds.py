@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from infra_agent.goal.model import Goal
+from infra_agent.ledger.code_kinds import PatchMade, SourceTaken
 from infra_agent.review.approval import SignedGrant
 from infra_agent.stack.model import ParameterValue, Stack
 
@@ -88,6 +89,17 @@ class Recovered(EventData):
     kept_as: str
 
 
+class WorkspaceReady(EventData):
+    """The run has its own copy of the sources: code may be changed. `tree` is the digest of the unpatched copy."""
+
+    kind: ClassVar[str] = "workspace"
+    synced: ClassVar[bool] = True
+    sources: tuple[SourceTaken, ...]
+    tree: str
+    numeric: bool
+    wall_s: float
+
+
 class PhaseStarted(EventData):
     """A stage of the run begins. `elapsed_s` is budget time since the start, pauses between sessions left out."""
 
@@ -105,11 +117,13 @@ class LaunchStarted(EventData):
     id: str
     candidate: str
     arm: Literal["stock", "base", "candidate"]
-    purpose: Literal["baseline", "climb", "block", "final", "calibrate"]
+    purpose: Literal["baseline", "climb", "block", "final", "calibrate", "engagement"]
     lane: Lane
     settings: Settings
     argv: tuple[str, ...]
     env: dict[str, str] = Field(default_factory=dict)
+    tree: str = ""
+    """Digest of the sources that it ran on; empty when they were not the run's own."""
 
 
 class LaunchEnded(EventData):
@@ -154,7 +168,11 @@ class HypothesisStated(EventData):
 
 
 class CandidateProposed(EventData):
-    """A candidate: what it changes, on which base, and the risk class the harness derived."""
+    """A candidate: what it changes, on which base, and the risk class the harness derived.
+
+    `patch` is its own code change. `patches` are the digests of all that it carries, its base's first; `tree` is the
+    digest of the sources with all of them. Without code changes the three are empty.
+    """
 
     kind: ClassVar[str] = "candidate"
     id: str
@@ -168,6 +186,9 @@ class CandidateProposed(EventData):
     risk_reasons: tuple[str, ...]
     family: str
     lane: Lane
+    patch: PatchMade | None = None
+    patches: tuple[str, ...] = ()
+    tree: str = ""
 
 
 class ActionBegun(EventData):
@@ -407,9 +428,9 @@ class RunFinished(EventData):
 KINDS: dict[str, type[EventData]] = {
     model.kind: model
     for model in (
-        RunStarted, RunResumed, Recovered, PhaseStarted, LaunchStarted, LaunchEnded, ObservationMade, HypothesisStated,
-        CandidateProposed, ActionBegun, ActionTaken, ActionRefused, Screened, NoiseKnown, BlockMeasured, Looked,
-        VerdictGiven, Accepted, WaitingForApproval, Approved, Declined, HonestyRow, FinalMeasured, Note, BudgetReserved,
-        BudgetSettled, Interrupted, RunFinished,
+        RunStarted, RunResumed, Recovered, WorkspaceReady, PhaseStarted, LaunchStarted, LaunchEnded, ObservationMade,
+        HypothesisStated, CandidateProposed, ActionBegun, ActionTaken, ActionRefused, Screened, NoiseKnown,
+        BlockMeasured, Looked, VerdictGiven, Accepted, WaitingForApproval, Approved, Declined, HonestyRow,
+        FinalMeasured, Note, BudgetReserved, BudgetSettled, Interrupted, RunFinished,
     )
 }  # fmt: skip

@@ -73,6 +73,7 @@ class RunState:
     refused: tuple[k.ActionRefused, ...] = ()
     notes: tuple[k.Note, ...] = ()
     noise: k.NoiseKnown | None = None
+    workspace: k.WorkspaceReady | None = None
     honesty: k.HonestyRow | None = None
     final: k.FinalMeasured | None = None
     finished: k.RunFinished | None = None

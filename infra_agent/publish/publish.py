@@ -14,14 +14,14 @@ from infra_agent.publish.report.build import build_report
 from infra_agent.publish.report.html import write_report
 from infra_agent.publish.report.model import Report
 from infra_agent.redact.masker import NO_SECRETS, Masker
-from infra_agent.stack.engines import get_engine
+from infra_agent.stack.engines import engine_of
 
 RATES = Path(__file__).with_name("data") / "judge_error_rates.json"
 
 
 def report_of(state: RunState) -> Report:
     """The report of a state."""
-    table = tuple(get_engine(state.started.stack.engine).parameters())
+    table = tuple(engine_of(state.started.stack).parameters())
     return build_report(state, {"parameters": table, "judge_error_rates": judge_error_rates()})
 
 

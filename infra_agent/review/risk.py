@@ -1,6 +1,7 @@
 """Risk class of a change, derived from the change and the engine's table; the strictest reason wins.
 
-Covered: launch parameters. An unknown parameter is class `production`. Not covered here: code patches.
+Covered: launch parameters, by the engine's table; an unknown one is class `production`. Code, by `code_risk`.
+Not covered: effects that neither the table nor the changed statements name.
 """
 
 from __future__ import annotations
@@ -36,8 +37,10 @@ class Risk(NamedTuple):
         return self.risk in GATED
 
 
-def derive_risk(changes: Iterable[LaunchChange], parameters: Sequence[Parameter]) -> Risk:
-    """The strictest class among the changes."""
+def derive_risk(
+    changes: Iterable[LaunchChange], parameters: Sequence[Parameter], code: Iterable[tuple[RiskClass, str]] = ()
+) -> Risk:
+    """The strictest class among the changes. `code`: classes with reasons, as `code_risk` found them."""
     table = {parameter.name: parameter for parameter in parameters}
     found: list[tuple[RiskClass, str]] = []
     for change in changes:
@@ -46,6 +49,7 @@ def derive_risk(changes: Iterable[LaunchChange], parameters: Sequence[Parameter]
             found.append((RiskClass.PRODUCTION, f"{change.parameter} is not in the engine's table"))
         else:
             found.append((parameter.risk, f"{parameter.title} is class {parameter.risk.value}"))
+    found += code
     found.sort(key=lambda entry: STRICTNESS.index(entry[0]), reverse=True)
     strictest = found[0][0] if found else RiskClass.ROUTINE
     return Risk(strictest, tuple(reason for _, reason in found))

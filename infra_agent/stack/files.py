@@ -20,20 +20,22 @@ from pydantic import BaseModel, ValidationError
 from infra_agent.errors import ConfigError
 from infra_agent.stack import toml
 from infra_agent.stack.demo import demo_paths, demo_stack
-from infra_agent.stack.engines import get_engine
+from infra_agent.stack.engines import engine_of, get_engine
 from infra_agent.stack.engines.base import Engine
+from infra_agent.stack.engines.command import COMMAND, declared_parameters
 from infra_agent.stack.engines.table import complaint, find, suggestion
 from infra_agent.stack.hub import cached_snapshot, looks_like_hub_id
-from infra_agent.stack.model import LaunchSpec, Reference, ReviewTable, Stack, StackLimits, Workload
+from infra_agent.stack.model import PACKAGE, LaunchSpec, Reference, ReviewTable, Stack, StackLimits, Workload
 from infra_agent.stack.reviewers import read_allowed_signers, review_problem
 
 FILE_NAME = "infra-agent.toml"
 DEMO = "demo"
-_STACK_KEYS = ("name", "engine", "model", "served_model", "url", "sources")
+_STACK_KEYS = ("name", "engine", "model", "served_model", "url", "sources", "patchable", "protected")
 _SECTIONS: Mapping[str, type[BaseModel]] = {
     "workload": Workload, "reference": Reference, "limits": StackLimits, "review": ReviewTable,
 }  # fmt: skip
-_TABLES = ("stack", "launch", "space", *_SECTIONS)
+_OF_COMMAND = ("command", "health_path", "state_path")
+_TABLES = ("stack", "launch", "parameters", "space", *_SECTIONS)
 
 
 def load_stack(path: Path) -> Stack:
@@ -57,6 +59,7 @@ def parse_stack(text: str, name: str = FILE_NAME) -> Stack:
     except ValidationError as error:
         raise _value_error(error, text, name) from None
     _check_coherent(stack, text, name)
+    _check_declared(stack, text, name)
     _check_parameters(stack, text, name)
     return stack
 
@@ -64,6 +67,8 @@ def parse_stack(text: str, name: str = FILE_NAME) -> Stack:
 def dump_stack(stack: Stack) -> str:
     """The stack as TOML; `parse_stack` gives the same stack back."""
     data = stack.model_dump(mode="json", exclude_none=True)
+    if stack.engine != COMMAND:
+        data["launch"] = {key: value for key, value in data["launch"].items() if key not in _OF_COMMAND}
     document: dict[str, Any] = {"stack": {key: data[key] for key in _STACK_KEYS if key in data}}
     document |= {table: data[table] for table in _TABLES[1:] if data.get(table)}
     return tomli_w.dumps(document)
@@ -88,7 +93,7 @@ def resolve_stack(ref: str | None, cwd: Path) -> tuple[Stack, str]:
 def validate_paths(stack: Stack) -> None:
     """Raises ConfigError when a path that the stack names does not exist."""
     for source in stack.sources:
-        if not Path(source).is_dir():
+        if not source.startswith(PACKAGE) and not Path(source).is_dir():
             raise ConfigError(f"no such source directory: {source}", where="stack.sources")
     for place, prompts in (
         ("workload.prompts", stack.workload.prompts),
@@ -98,7 +103,10 @@ def validate_paths(stack: Stack) -> None:
             raise ConfigError(f"no such prompt file: {prompts}", where=place, hint="use builtin:NAME or a JSONL file")
     if stack.url is None:
         _validate_python(stack)
-        _validate_model(stack)
+        if stack.engine == COMMAND:
+            engine_of(stack).plan(stack, stack.launch.parameters, port=1)
+        else:
+            _validate_model(stack)
 
 
 def _validate_python(stack: Stack) -> None:
@@ -142,6 +150,25 @@ def _check_keys(document: Mapping[str, Any], text: str, name: str) -> None:
                 nested = isinstance(content, dict)
                 where = toml.place(text, name, f"{table}.{key}") if nested else toml.place(text, name, table, key)
                 raise ConfigError(f"unknown key {key!r} in [{table}]", where=where, hint=suggestion(key, keys))
+
+
+def _check_declared(stack: Stack, text: str, name: str) -> None:
+    """`[parameters]` belongs to a server of one's own, and must describe parameters that can be set."""
+    for parameter in declared_parameters(stack):
+        where = toml.place(text, name, f"parameters.{parameter.name}")
+        if stack.engine != COMMAND:
+            hint = "its table is shown by `infra-agent stack show --params`"
+            raise ConfigError(f"engine {stack.engine} has a parameter table of its own", where=where, hint=hint)
+        values = [*parameter.choices, *([] if parameter.default is None else [parameter.default])]
+        problem = next((found for value in values if (found := complaint(parameter, value)) is not None), None)
+        if problem is not None:
+            raise ConfigError(problem, where=where)
+    if stack.engine == COMMAND and stack.url is None and not stack.launch.command:
+        hint = 'e.g. command = ["{python}", "server.py", "--port", "{port}"]'
+        raise ConfigError("launch.command is missing", where=toml.place(text, name, "launch"), hint=hint)
+    if stack.launch.command and stack.engine != COMMAND:
+        where = toml.place(text, name, "launch", "command")
+        raise ConfigError(f"engine {stack.engine} is not started by a command", where=where, hint='engine = "command"')
 
 
 def _check_finite(document: Mapping[str, Any], text: str, name: str) -> None:
@@ -213,7 +240,7 @@ def _engine_at(stack: Stack, text: str, name: str) -> Engine:
 
 
 def _check_parameters(stack: Stack, text: str, name: str) -> None:
-    table = get_engine(stack.engine).parameters()
+    table = engine_of(stack).parameters()
     for key, value in stack.launch.parameters.items():
         where = toml.place(text, name, "launch.parameters", key)
         problem = complaint(find(table, key, where), value)
@@ -255,18 +282,22 @@ def _anchor(stack: Stack, base: Path) -> Stack:
         # normpath would resolve `a/../b` through links wrongly: the parts are joined and left as they are.
         return str(base / path) if explicit or (text and (base / path).exists()) else text
 
+    def anchored(text: str) -> str:
+        return str(base / Path(text).expanduser())
+
     def prompts(text: str) -> str:
-        return text if text.startswith("builtin:") else str(base / Path(text).expanduser())
+        return text if text.startswith("builtin:") else anchored(text)
 
     python = stack.launch.python
     if python is not None and ("/" in python or python.startswith("~")):
-        python = str(base / Path(python).expanduser())
-    model = stack.model if stack.url is not None else absolute(stack.model)
+        python = anchored(python)
+    model = stack.model if stack.url is not None or stack.engine == COMMAND else absolute(stack.model)
+    command = tuple(absolute(word) for word in stack.launch.command)
     return stack.model_copy(
         update={
             "model": model,
-            "sources": tuple(str(base / Path(source).expanduser()) for source in stack.sources),
-            "launch": stack.launch.model_copy(update={"python": python}),
+            "sources": tuple(source if source.startswith(PACKAGE) else anchored(source) for source in stack.sources),
+            "launch": stack.launch.model_copy(update={"python": python, "command": command}),
             "workload": stack.workload.model_copy(update={"prompts": prompts(stack.workload.prompts)}),
             "reference": stack.reference.model_copy(update={"prompts": prompts(stack.reference.prompts)}),
             "review": _with_signers(stack.review, base),

@@ -17,21 +17,29 @@ import tomli_w
 from infra_agent.errors import ConfigError
 from infra_agent.stack.engines import get_engine
 from infra_agent.stack.engines.base import Engine, Parameter
+from infra_agent.stack.engines.command import COMMAND
 from infra_agent.stack.hashing import write_atomically
 from infra_agent.stack.model import ParameterValue, Reference, StackLimits, Workload
 
-_DEFAULT_MODEL = {"transformers": "./model", "openai": "the-name-that-the-server-uses"}
+_DEFAULT_MODEL = {
+    "transformers": "./model",
+    "openai": "the-name-that-the-server-uses",
+    "command": "the-name-that-the-server-uses",
+}
 _ORACLE: Literal["transformers-float32"] = "transformers-float32"
 _DEFAULT_URL = "http://127.0.0.1:8000"
 
 
 def init_text(engine: str, model: str | None = None, url: str | None = None) -> str:
     """The file's text for an engine. Raises ConfigError for an unknown engine."""
+    url = url or None
     described = get_engine(engine)
     parts = [_head(described, model or _DEFAULT_MODEL[engine], url)]
-    if described.launches and url is None:
+    if engine == COMMAND and url is None:
+        parts.append(_COMMAND)
+    elif described.launches and url is None:
         parts += [_LAUNCH, _space(described.parameters())]
-    parts.append(_tail(attached=not described.launches or url is not None))
+    parts.append(_tail(weights=engine != COMMAND and described.launches and url is None))
     return "\n".join(parts)
 
 
@@ -67,7 +75,7 @@ def _head(engine: Engine, model: str, url: str | None) -> str:
         'name = "my-stack"                  # shown in reports',
         f"engine = {_toml(engine.name)}",
     ]
-    if engine.launches:
+    if engine.launches and engine.name != COMMAND:
         lines.append(
             f"model = {_toml(model)}  # a directory with config.json and weights, or a name in the local hub cache"
         )
@@ -80,7 +88,7 @@ def _head(engine: Engine, model: str, url: str | None) -> str:
         ]
     lines += [
         '# served_model = "other-name"      # when answers carry another name than model',
-        '# sources = ["./engine-src"]       # directories whose files may be patched',
+        '# sources = ["./engine-src"]       # what may be patched, when the goal says that code may change',
         "",
     ]
     return "\n".join(lines)
@@ -96,6 +104,25 @@ _LAUNCH = """\
 
 [launch.env]
 # Environment variables of the engine, e.g. HF_HOME = "/data/hf". The engine is started with HF_HUB_OFFLINE = "1".
+"""
+
+
+_COMMAND = """\
+[launch]
+# Words in braces are put in: {port} {host} {python} {model} {source} {parameters}. docs/stacks.md explains them.
+command = ["{python}", "server.py", "--port", "{port}"]
+# python = "./venv/bin/python"      # what {python} is; default: infra-agent's own interpreter
+# health_path = "/health"           # answers 200 when the server is up
+# state_path = "/state"             # answers a JSON object of what is in effect: it proves parameters
+
+# [parameters.workers]              # one table per parameter that may be set
+# flag = "--workers"                # or "env:NAME"
+# type = "int"                      # bool, int, float or str
+# risk = "concurrency"              # not stated: waits for a person's approval
+# signal = "state.workers"          # the key of state_path's answer that shows it
+
+# [space]
+# workers = [1, 2, 4]
 """
 
 
@@ -134,9 +161,9 @@ def _examples(parameter: Parameter) -> list[ParameterValue]:
     return _EXAMPLES[parameter.name]
 
 
-def _tail(attached: bool) -> str:
-    # The oracle needs the weights on this machine, which a server reached by URL does not promise.
-    work, reference, limits = Workload(), Reference(oracle="none" if attached else _ORACLE), StackLimits()
+def _tail(weights: bool) -> str:
+    # The oracle needs the weights on this machine, which neither a server by URL nor one's own promises.
+    work, reference, limits = Workload(), Reference(oracle=_ORACLE if weights else "none"), StackLimits()
     return f"""\
 [workload]
 # One measured window. Every arm of a comparison gets the same prompts, lengths and seeds.

@@ -12,6 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 ParameterValue = bool | int | float | str
 """A value of a launch parameter. `True`/`False` switch a flag on or off."""
+PACKAGE = "package:"
+"""Before the name of a source that is an installed package."""
 
 
 class _Model(BaseModel):
@@ -25,6 +27,33 @@ class LaunchSpec(_Model):
     parameters: dict[str, ParameterValue] = Field(default_factory=dict)
     env: dict[str, str] = Field(default_factory=dict)
     extra_args: tuple[str, ...] = Field(default=(), description="flags the engine's table does not know")
+    command: tuple[str, ...] = Field(default=(), description='argv of engine = "command"; {port} is put in')
+    health_path: str = Field(default="/health", pattern=r"^/", description='engine = "command": answers 200 when up')
+    state_path: str | None = Field(
+        default=None, pattern=r"^/", description='engine = "command": answers a JSON object of what is in effect'
+    )
+
+
+class ParameterSpec(_Model):
+    """A launch parameter of a server of one's own (`engine = "command"`), declared in the stack file.
+
+    A risk that is not stated is not known, and what is not known waits for a person. `signal` is a key of what
+    `launch.state_path` answers; without one only some difference in the running engine can prove the parameter.
+    """
+
+    flag: str = Field(pattern=r"^(--?[A-Za-z0-9][A-Za-z0-9._-]*|env:[A-Za-z_][A-Za-z0-9_]*)$")
+    type: Literal["bool", "int", "float", "str"]
+    risk: Literal[
+        "routine", "trade", "memory", "numerics-minor", "concurrency", "numerics", "production", "unknown"
+    ] = "unknown"
+    title: str = ""
+    family: str = "declared"
+    default: ParameterValue | None = None
+    choices: tuple[ParameterValue, ...] = ()
+    low: float | None = None
+    high: float | None = None
+    signal: str | None = None
+    evidence: str = ""
 
 
 class Workload(_Model):
@@ -118,7 +147,12 @@ class Stack(_Model):
     url: str | None = Field(default=None, description="attach to a running server instead of launching one")
     launch: LaunchSpec = LaunchSpec()
     space: dict[str, tuple[ParameterValue, ...]] = Field(default_factory=dict)
-    sources: tuple[str, ...] = Field(default=(), description="directories whose files may be patched")
+    sources: tuple[str, ...] = Field(
+        default=(), description="what may be patched: directories, or package:NAME of the stack's environment"
+    )
+    patchable: tuple[str, ...] = Field(default=(), description="patterns of files in scope; all of them when empty")
+    protected: tuple[str, ...] = Field(default=(), description="patterns of files that are never patched")
+    parameters: dict[str, ParameterSpec] = Field(default_factory=dict, description='of engine = "command"')
     workload: Workload = Workload()
     reference: Reference = Reference()
     limits: StackLimits = StackLimits()

@@ -20,7 +20,7 @@ from infra_agent.harness.session import Session
 from infra_agent.ledger import kinds as k
 from infra_agent.ledger.clock import session_clock
 from infra_agent.ledger.store import Ledger
-from infra_agent.stack.engines import get_engine
+from infra_agent.stack.engines import engine_of
 from infra_agent.stack.model import LaunchSpec, Stack
 from probes.base import Cost, Observation, Quantity, Rung, Verdict, Where
 from probes.load.types import Prompt
@@ -43,7 +43,7 @@ def session_in(folder: Path, goal: Goal = GOAL, stack: Stack = STACK, budget_s: 
             ledger=ledger,
             goal=goal,
             stack=stack,
-            engine=get_engine(stack.engine),
+            engine=engine_of(stack),
             walls=NO_WALLS,
             run_dir=ledger.run_dir,
             narrator=Silent(),

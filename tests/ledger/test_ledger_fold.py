@@ -76,9 +76,11 @@ def test_the_rest_of_the_kinds_reach_their_place():
     recovered = k.Recovered(dropped_bytes=3, kept_as="events.jsonl.torn-1")
     reserved = k.BudgetReserved(id="B1", what="a launch", amounts={"launches": 1})
     settled = k.BudgetSettled(id="B1", amounts={"launches": 1})
+    workspace = k.WorkspaceReady(sources=(), tree="0" * 64, numeric=False, wall_s=0.1)
     told = (s.waiting("C1"), honesty, final, begun, action, refused, s.note(), interrupted, recovered)
-    given = (s.candidate("C1"), *told, reserved, settled)
+    given = (workspace, s.candidate("C1"), *told, reserved, settled)
     state = state_of(s.started(), *given)
+    assert state.workspace == workspace
     assert state.candidates["C1"].waiting == s.waiting("C1")
     assert (state.honesty, state.final) == (honesty, final)
     assert (state.refused, state.notes) == ((refused,), (s.note(),))

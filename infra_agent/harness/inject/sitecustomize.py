@@ -3,7 +3,7 @@
 Standard library only. It reads objects of the running engine and never the command line; what cannot be read is
 absent. Nothing here may break the engine: every error is swallowed or put into the answer.
 
-Covered: any Python engine (versions, threads, torch); details of `transformers serve`.
+Covered: any Python engine (versions, threads, torch); details of `transformers serve`; notes on executed lines.
 Not covered: processes that the engine starts; only the first Python process of a launch answers.
 """
 
@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 _SOCKET = "INFRA_AGENT_REPORTER"
+_LINES = "INFRA_AGENT_LINES"
 _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
 _REQUEST_TIMEOUT_S = 5.0
 _LARGEST_REQUEST = 65536
@@ -237,7 +238,24 @@ def _main() -> None:
             _start(path)
     except Exception:
         pass
+    _note_lines()
     _run_next_sitecustomize()
+
+
+def _note_lines() -> None:
+    """In an engagement launch of a code change, in every process: which of its lines are executed."""
+    request = os.environ.get(_LINES)
+    if request:
+        try:
+            from importlib.util import module_from_spec, spec_from_file_location
+
+            spec = spec_from_file_location("_infra_agent_lines", os.path.join(_HERE, "lines.py"))  # noqa: PTH118
+            if spec is not None and spec.loader is not None:
+                module = module_from_spec(spec)
+                spec.loader.exec_module(module)
+                module.start(request)
+        except Exception:
+            pass
 
 
 if __name__ == "sitecustomize":

@@ -15,6 +15,7 @@ from infra_agent.ledger.consent import consent_of, grants_of
 from infra_agent.ledger.state import CandidateState
 from infra_agent.publish.report.facts import Facts, estimate, finite, ids, json_safe, lane, source
 from infra_agent.publish.report.format import setting
+from infra_agent.publish.report.patches import patch_row, undo_patch_text
 from infra_agent.publish.report.rows import (
     AcceptedRow,
     BlockRow,
@@ -89,6 +90,7 @@ def _candidate(facts: Facts, candidate: CandidateState, parameters: Sequence[Par
         family=proposed.family,
         base=proposed.base,
         changes=change_rows(proposed, parameters),
+        patch=patch_row(facts, proposed),
         settings=dict(proposed.settings),
         digest=proposed.digest,
         risk=proposed.risk,
@@ -190,18 +192,21 @@ def _accepted(facts: Facts, candidate: CandidateState, parameters: Sequence[Para
     own_final = final is not None and final.candidate == candidate.proposed.id
     verdict = _verdict(facts, candidate)
     changes = change_rows(candidate.proposed, parameters)
+    patch = patch_row(facts, candidate.proposed)
+    undo = [*(undo_text(change) for change in changes), *([undo_patch_text(patch)] if patch is not None else [])]
     assert candidate.accepted is not None
     return AcceptedRow(
         candidate=candidate.proposed.id,
         title=candidate.proposed.title,
         changes=changes,
+        patch=patch,
         estimate=verdict.estimate if verdict is not None else None,
         final=estimate(final.estimate) if final is not None and own_final else None,
         risk=candidate.proposed.risk,
         gate=candidate.accepted.gate,
         approvals=person_rows(facts, candidate),
         accepted_after_s=candidate.accepted.elapsed_s,
-        undo=Undo(text="; ".join(undo_text(change) for change in changes), command="infra-agent stack up --stock"),
+        undo=Undo(text="; ".join(undo), command="infra-agent stack up --stock"),
         event=facts.seq(candidate.accepted),
         evidence=verdict.evidence if verdict is not None else [source(candidate.seq)],
     )
@@ -233,6 +238,7 @@ def decision_rows(facts: Facts, parameters: Sequence[Parameter]) -> list[Decisio
                 reasons=list(waiting.reasons),
                 claim=hypothesis.cause if hypothesis is not None else "",
                 changes=change_rows(proposed, parameters),
+                patch=patch_row(facts, proposed),
                 estimate=verdict.estimate if verdict is not None else None,
                 evidence=verdict.evidence if verdict is not None else [source(candidate.seq)],
                 request=request_of(facts.state, proposed.id).id,

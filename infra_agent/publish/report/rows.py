@@ -110,6 +110,24 @@ class ChangeRow(Row):
     before: ParameterValue | None
 
 
+class PatchRow(Row):
+    """A candidate's own code change. `diff` is canonical and text of a brain: it is only ever shown as text.
+
+    `artifact` is the file of the run that holds it; `apply` and `undo` are shell commands, empty where there are
+    several sources. `notes` say what of the diff as it was sent was corrected.
+    """
+
+    diff: str
+    digest: str
+    artifact: str
+    files: list[str]
+    added: int
+    removed: int
+    notes: list[str]
+    apply: str
+    undo: str
+
+
 class Undo(Row):
     """How to put it back."""
 
@@ -140,6 +158,7 @@ class AcceptedRow(Row):
     candidate: str
     title: str
     changes: list[ChangeRow]
+    patch: PatchRow | None
     estimate: EstimateRow | None
     final: EstimateRow | None
     risk: str
@@ -160,6 +179,7 @@ class DecisionNeeded(Row):
     reasons: list[str]
     claim: str
     changes: list[ChangeRow]
+    patch: PatchRow | None
     estimate: EstimateRow | None
     evidence: Sources
     request: str
@@ -220,6 +240,7 @@ class CandidateRow(Row):
     family: str
     base: str
     changes: list[ChangeRow]
+    patch: PatchRow | None
     settings: Settings
     digest: str
     risk: str

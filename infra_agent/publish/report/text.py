@@ -13,12 +13,15 @@ from infra_agent.publish.report.model import Honesty, Report
 from infra_agent.publish.report.rows import AcceptedRow, CauseClaim, DecisionNeeded
 
 _LABEL_WIDTH = 11
+_MOST_DIFF_LINES = 60
 
 
 def summary_lines(report: Report) -> list[str]:
     """The end card, one line per entry, free of control characters."""
     lines = [_line("Accepted", _accepted(row, report)) for row in report.accepted] or [_line("Accepted", "none")]
     lines += [line for row in report.decisions for line in _decision(row, report)]
+    changed: list[AcceptedRow | DecisionNeeded] = [*report.accepted, *report.decisions]
+    lines += [line for row in changed for line in _patch(row)]
     lines.append(_line("Rejected", _others(report)))
     lines.append(_line("Goal", report.outcome.sentence))
     lines.append(_line("Report", f"runs/{report.run.id}/report.html"))
@@ -62,6 +65,21 @@ def _cause(candidate: str, report: Report) -> str:
     if isinstance(claim, CauseClaim):
         return f"{claim.statement}; taking it back undoes it"
     return f"not established, {'; '.join(claim.missing)}"
+
+
+def _patch(row: AcceptedRow | DecisionNeeded) -> list[str]:
+    """The code change of a kept or waiting candidate, and the way back."""
+    patch = row.patch
+    if patch is None:
+        return []
+    diff = patch.diff.split("\n")
+    shown = [f"{'':{_LABEL_WIDTH}}{line}" for line in diff[:_MOST_DIFF_LINES] if line]
+    if len(diff) > _MOST_DIFF_LINES:
+        shown.append(f"{'':{_LABEL_WIDTH}}… {len(diff) - _MOST_DIFF_LINES} more lines")
+    lines = [_line("Patch", f"{row.candidate} {patch.artifact}"), *shown]
+    if patch.apply:
+        lines += [_line("  apply", patch.apply), _line("  take back", patch.undo)]
+    return lines
 
 
 def _others(report: Report) -> str:

@@ -34,7 +34,7 @@ from infra_agent.publish.report.rows import (
     Predicted,
     Row,
 )
-from infra_agent.stack.engines import get_engine
+from infra_agent.stack.engines import engine_of
 
 CONFIRM_CHARACTERS = 12
 _MOST_PATCH_BYTES = 1 << 20
@@ -93,7 +93,7 @@ def pack_of(run_dir: Path, state: RunState, id: str, pending: Sequence[PersonRow
     predicted = reasons.predicted_range(facts, stated) if stated is not None else None
     measured = reasons.measured_ratio(facts, candidate)
     request, report = request_of(state, id), report_of(state)
-    changes = change_rows(proposed, tuple(get_engine(state.started.stack.engine).parameters()))
+    changes = change_rows(proposed, tuple(engine_of(state.started.stack).parameters()))
     return ReviewPack(
         run=state.started.run_id,
         candidate=id,

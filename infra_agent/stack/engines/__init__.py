@@ -9,6 +9,7 @@ from __future__ import annotations
 from infra_agent.errors import ConfigError
 from infra_agent.stack.engines.base import Engine
 from infra_agent.stack.engines.table import suggestion
+from infra_agent.stack.model import Stack
 from probes.base import Registry
 
 
@@ -24,9 +25,16 @@ def _openai() -> Engine:
     return OpenAIEngine()
 
 
+def _command() -> Engine:
+    from infra_agent.stack.engines.command import CommandEngine
+
+    return CommandEngine()
+
+
 ENGINES: Registry[Engine] = Registry("engine")
 ENGINES.register("transformers", _transformers)
 ENGINES.register("openai", _openai)
+ENGINES.register("command", _command)
 
 
 def get_engine(name: str) -> Engine:
@@ -35,3 +43,10 @@ def get_engine(name: str) -> Engine:
         hint = suggestion(name, ENGINES.names())
         raise ConfigError(f"unknown engine {name!r}", where="stack.engine", hint=hint)
     return ENGINES.create(name)
+
+
+def engine_of(stack: Stack) -> Engine:
+    """The stack's engine, with the parameters that its file declares. Raises ConfigError for an unknown one."""
+    from infra_agent.stack.engines.command import COMMAND, CommandEngine
+
+    return CommandEngine(stack) if stack.engine == COMMAND else get_engine(stack.engine)

@@ -8,19 +8,35 @@ import sys
 import pytest
 
 from infra_agent.errors import ConfigError
-from infra_agent.stack.engines import ENGINES, get_engine
+from infra_agent.stack.engines import ENGINES, engine_of, get_engine
 from infra_agent.stack.engines import table as t
 from infra_agent.stack.engines.base import Engine, Parameter
-from infra_agent.stack.model import LaunchSpec, ParameterValue, Stack
+from infra_agent.stack.model import LaunchSpec, ParameterSpec, ParameterValue, Stack
 
 NAMES = ENGINES.names()
 LAUNCHING = [name for name in NAMES if get_engine(name).launches]
 ATTACHING = [name for name in NAMES if not get_engine(name).launches]
 
 
+DECLARED = {
+    "workers": ParameterSpec(flag="--workers", type="int", low=1, high=64, evidence="A reason."),
+    "fast": ParameterSpec(flag="--fast", type="bool"),
+    "mode": ParameterSpec(flag="env:MODE", type="str", choices=("a", "b"), signal="state.mode"),
+    "share": ParameterSpec(flag="-s", type="float", risk="memory", low=0.1, high=1.0),
+}
+
+
 def stack_for(engine: Engine) -> Stack:
     url = None if engine.launches else "http://127.0.0.1:1"
-    return Stack(name="s", engine=engine.name, model="/models/m", url=url)
+    if engine.name != "command":
+        return Stack(name="s", engine=engine.name, model="/models/m", url=url)
+    launch = LaunchSpec(command=("{python}", "server.py", "--port", "{port}"))
+    return Stack(name="s", engine="command", model="m", launch=launch, parameters=DECLARED)
+
+
+def described(name: str) -> Engine:
+    """The engine as a stack of its own would get it."""
+    return engine_of(stack_for(get_engine(name)))
 
 
 def example(parameter: Parameter) -> ParameterValue:
@@ -33,7 +49,7 @@ def example(parameter: Parameter) -> ParameterValue:
 
 @pytest.fixture(params=NAMES)
 def engine(request: pytest.FixtureRequest) -> Engine:
-    return get_engine(request.param)
+    return described(request.param)
 
 
 def test_an_engine_knows_its_own_name_and_where_it_answers(engine: Engine) -> None:
@@ -50,7 +66,7 @@ def test_parameters_have_unique_names_and_flags_and_valid_defaults(engine: Engin
         assert len(values) == len(set(values))
     for parameter in table:
         assert re.fullmatch(r"[a-z][a-z0-9_]*", parameter.name)
-        assert re.fullmatch(r"--[a-z0-9-]+|env:[A-Z0-9_]+", parameter.flag)
+        assert re.fullmatch(r"--?[a-z0-9-]+|env:[A-Z0-9_]+", parameter.flag)
         assert parameter.default is None or t.complaint(parameter, parameter.default) is None
         assert parameter.low is None or parameter.high is None or parameter.low <= parameter.high
         assert parameter.evidence.endswith(".")
@@ -67,7 +83,7 @@ def test_log_patterns_compile_and_say_what_to_do(engine: Engine) -> None:
 
 @pytest.mark.parametrize("name", LAUNCHING)
 def test_every_parameter_reaches_the_command_line_or_the_environment(name: str) -> None:
-    engine = get_engine(name)
+    engine = described(name)
     stack = stack_for(engine)
     bare = engine.plan(stack, {}, 8123)
     for parameter in engine.parameters():
@@ -81,24 +97,26 @@ def test_every_parameter_reaches_the_command_line_or_the_environment(name: str) 
             assert list(plan.argv) == [*bare.argv, *expected]
             assert plan.env == bare.env
         if parameter.type == "bool":
-            assert "--no-" + parameter.flag[2:] in engine.plan(stack, {parameter.name: False}, 8123).argv
+            off = engine.plan(stack, {parameter.name: False}, 8123).argv
+            assert off == bare.argv if name == "command" else "--no-" + parameter.flag[2:] in off
 
 
 @pytest.mark.parametrize("name", LAUNCHING)
 def test_a_plan_listens_on_the_loopback_interface_at_the_port_asked_for(name: str) -> None:
-    engine = get_engine(name)
+    engine = described(name)
     plan = engine.plan(stack_for(engine), {}, 8123)
     assert plan.base_url == "http://127.0.0.1:8123"
     assert "8123" in plan.argv
     assert plan.argv[0] == sys.executable
-    own = stack_for(engine).model_copy(update={"launch": LaunchSpec(python="/env/bin/python", extra_args=("--x",))})
+    launch = stack_for(engine).launch.model_copy(update={"python": "/env/bin/python", "extra_args": ("--x",)})
+    own = stack_for(engine).model_copy(update={"launch": launch})
     assert engine.plan(own, {}, 1).argv[0] == "/env/bin/python"
     assert engine.plan(own, {}, 1).argv[-1] == "--x"
 
 
 @pytest.mark.parametrize("name", LAUNCHING)
 def test_a_plan_refuses_unknown_names_and_impossible_values(name: str) -> None:
-    engine = get_engine(name)
+    engine = described(name)
     stack = stack_for(engine)
     first = engine.parameters()[0]
     with pytest.raises(ConfigError) as caught:
@@ -121,25 +139,26 @@ def test_a_plan_refuses_unknown_names_and_impossible_values(name: str) -> None:
 
 @pytest.mark.parametrize("name", LAUNCHING)
 def test_a_plan_refuses_side_doors_past_the_table_and_the_harness(name: str) -> None:
-    engine = get_engine(name)
+    engine = described(name)
     stack = stack_for(engine)
     for parameter in engine.parameters():
         if parameter.flag.startswith("env:"):
-            launch = LaunchSpec(env={parameter.flag.removeprefix("env:"): "1"})
+            launch = stack.launch.model_copy(update={"env": {parameter.flag.removeprefix("env:"): "1"}})
         else:
-            launch = LaunchSpec(extra_args=(f"{parameter.flag}=1",))
+            launch = stack.launch.model_copy(update={"extra_args": (f"{parameter.flag}=1",)})
         with pytest.raises(ConfigError) as caught:
             engine.plan(stack.model_copy(update={"launch": launch}), {}, 1)
         assert f"launch.parameters.{parameter.name}" in caught.value.hint
-    with pytest.raises(ConfigError, match="set by the harness"):
-        engine.plan(stack.model_copy(update={"launch": LaunchSpec(extra_args=("--port", "1"))}), {}, 1)
+    if name != "command":
+        with pytest.raises(ConfigError, match="set by the harness"):
+            engine.plan(stack.model_copy(update={"launch": LaunchSpec(extra_args=("--port", "1"))}), {}, 1)
     with pytest.raises(ConfigError, match="cannot be launched"):
         engine.plan(stack.model_copy(update={"url": "http://h:1"}), {}, 1)
 
 
 @pytest.mark.parametrize("name", ATTACHING)
 def test_an_attached_engine_is_never_launched(name: str) -> None:
-    engine = get_engine(name)
+    engine = described(name)
     assert engine.parameters() == ()
     assert engine.reporter() is None
     assert engine.version_argv(stack_for(engine)) is None
@@ -153,7 +172,7 @@ def test_a_misspelt_engine_is_answered_with_the_nearest_one() -> None:
     assert caught.value.hint == "did you mean transformers?"
     with pytest.raises(ConfigError) as caught:
         get_engine("xyz")
-    assert caught.value.hint == "known: openai, transformers"
+    assert caught.value.hint == "known: command, openai, transformers"
 
 
 def test_a_switch_turned_off_is_said_aloud_and_the_environment_of_the_stack_wins_over_defaults() -> None:
