@@ -13,7 +13,7 @@ from ledger import ledger_samples as samples
 from review.waiting import Person, Waiting, person, waiting_run
 
 from infra_agent.agent.actions import ParameterChange, ProposeAction
-from infra_agent.agent.decisions import asked_to_go_on, settle
+from infra_agent.agent.decisions import asked_to_go_on, take_in_decisions
 from infra_agent.agent.execute import ActionError, execute
 from infra_agent.agent.outcome import conclude
 from infra_agent.agent.view import build_dossier, consent_s, reserve_s
@@ -39,7 +39,7 @@ def session_on(run: Waiting) -> Iterator[Session]:
             ledger=ledger, goal=started.goal, stack=started.stack, engine=get_engine(started.stack.engine),
             walls=NO_WALLS, run_dir=run.run_dir, narrator=Silent(), budget=Budget(600, lambda: float(next(ticks))),
             clock=lambda: float(next(ticks)), seed=7, prompts=(Prompt.of("Say something."),), answer_prompts=(),
-            oracle=OracleHolder(started.stack), authority=run.authority,
+            oracle=OracleHolder(started.stack, NO_WALLS, run.run_dir / "oracle"), authority=run.authority,
         )  # fmt: skip
 
 
@@ -56,11 +56,11 @@ def float32(base: str = "best") -> ProposeAction:
 def test_a_live_run_takes_in_what_was_decided_between_two_steps(tmp_path: Path, alice: Person) -> None:
     run = waiting_run(tmp_path, local=alice, finished=False)
     with session_on(run) as session:
-        settle(session)
+        take_in_decisions(session)
         assert session.state.best == "C1"
         run.decide(alice)
-        settle(session)
-        settle(session)
+        take_in_decisions(session)
+        take_in_decisions(session)
         assert session.state.best == "C2"
         assert session.state.notes == ()
 
@@ -75,7 +75,7 @@ def test_in_a_live_run_a_decision_that_does_not_hold_is_noted_once_and_opens_not
     path.write_text(json.dumps(document))
     with session_on(run) as session:
         for _ in range(3):
-            settle(session)
+            take_in_decisions(session)
         assert session.state.best == "C1"
         assert [note.topic for note in session.state.notes] == ["warning"]
         assert "approval refused: signature of alice" in session.state.notes[0].text
@@ -91,7 +91,7 @@ def test_the_brain_sees_what_a_person_said_and_why(tmp_path: Path, alice: Person
         assert before.rejected_by_person == ()
         assert {view.id: view.status for view in before.candidates} == {"C1": "accepted", "C2": "waiting"}
         run.decide(alice, decision, reason="keep bfloat16")  # type: ignore[arg-type]
-        settle(session)
+        take_in_decisions(session)
         after = build_dossier(session, "agent")
     assert after.rejected_by_person == (("C2", decision, "keep bfloat16"),)
     view = next(view for view in after.candidates if view.id == "C2")
@@ -104,7 +104,7 @@ def test_a_rejected_change_is_not_put_before_a_person_again(tmp_path: Path, alic
     run.edit("waiting", lambda data: data.update(request=""))
     run.decide(alice, "reject", reason="keep bfloat16")
     with session_on(run) as session:
-        settle(session)
+        take_in_decisions(session)
         for base in ("best", "stock"):
             with pytest.raises(ActionError, match="a person rejected candidate C2 .*: keep bfloat16"):
                 execute(session, float32(base), "agent")
@@ -115,7 +115,7 @@ def test_after_asked_for_changes_only_the_same_configuration_is_refused(tmp_path
     run = waiting_run(tmp_path, local=alice, finished=False)
     run.decide(alice, "request_changes", reason="and without batching?")
     with session_on(run) as session:
-        settle(session)
+        take_in_decisions(session)
         with pytest.raises(ActionError, match="same configuration"):
             execute(session, float32(), "agent")
         with pytest.raises(ActionError, match="stock has not been measured"):
@@ -155,7 +155,7 @@ def test_budget_is_kept_for_the_relaunch_that_follows_a_yes(tmp_path: Path, alic
         kept_s, before_s = consent_s(session), reserve_s(session)
         assert kept_s > 0
         run.decide(alice, "reject", reason="no")
-        settle(session)
+        take_in_decisions(session)
         assert consent_s(session) == 0
         assert reserve_s(session) == pytest.approx(before_s - kept_s)
 
@@ -166,10 +166,10 @@ def test_nothing_is_taken_in_while_a_candidate_is_being_proved(tmp_path: Path, a
     with session_on(run) as session:
         proposed = session.state.candidates["C1"].proposed
         session.ledger.append(proposed.model_copy(update={"id": "C9", "base": "C1", "digest": "9" * 64}))
-        settle(session)
+        take_in_decisions(session)
         assert session.state.best == "C1"
         session.ledger.append(samples.verdict("C9", "rejected"))
-        settle(session)
+        take_in_decisions(session)
         assert session.state.best == "C2"
 
 

@@ -13,6 +13,7 @@ import pytest
 from agent.dossiers import GOAL
 from agent.sessions import add_window, session_in
 from changes.trees import FASTER, GIT_ENV, SERVER, everything
+from ledger import ledger_samples as samples
 from pydantic import ValidationError
 
 from infra_agent.agent.actions import ACTION, MAX_DIFF_BYTES, ProposeAction
@@ -150,10 +151,14 @@ def test_the_same_effect_in_another_writing_is_the_same_candidate(tmp_path: Path
         assert propose(session, QUIET).id == "C2"
 
 
-def accept(session: Session, candidate: str) -> None:
+def accept(session: Session, candidate: str, *, gated: bool = False) -> None:
     verdict = {"candidate": candidate, "decision": "accepted", "cause": "proved", "rung": "load", "estimate": None}
     session.ledger.append(k.VerdictGiven.model_validate({**verdict, "reason": "r", "elapsed_s": 1.0}))
-    session.ledger.append(k.Accepted(candidate=candidate, gate="g", elapsed_s=1.0))
+    if gated:
+        session.ledger.append(samples.waiting(candidate))
+        session.ledger.append(samples.approved(candidate))
+    request = "0" * 64 if gated else ""
+    session.ledger.append(k.Accepted(candidate=candidate, gate="g", elapsed_s=1.0, request=request))
 
 
 def test_candidates_on_a_patched_base_carry_its_patch_and_its_tree(tmp_path: Path) -> None:
@@ -184,7 +189,7 @@ def test_risk_is_of_everything_that_differs_from_stock(tmp_path: Path) -> None:
     gated = "--- a/server.py\n+++ b/server.py\n@@ -3 +3 @@\n-DELAY_S = 0.05\n+DELAY_S = 0.0\n"
     with code_session(tmp_path) as session:
         assert propose(session, gated).risk == "production"
-        accept(session, "C1")
+        accept(session, "C1", gated=True)
         again = propose(
             session, "--- a/server.py\n+++ b/server.py\n@@ -1 +1 @@\n-import time\n+import time  # x\n", "best"
         )

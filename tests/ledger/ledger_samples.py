@@ -13,6 +13,7 @@ from infra_agent.goal.model import Direction, Goal, Metric, Statistic, Target
 from infra_agent.ledger import kinds as k
 from infra_agent.ledger.event import GENESIS, Event, encode, seal
 from infra_agent.ledger.store import Ledger
+from infra_agent.review.approval import Grant, SignedGrant
 from infra_agent.stack.model import Stack
 
 GOAL = Goal(
@@ -218,3 +219,18 @@ def in_child(work: Callable[[], None]) -> int:
 def ended(pid: int) -> int:
     """Wait for a child: its exit status, or minus the signal that killed it."""
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def signed(
+    request: str = "0" * 64, nonce: str = "0123456789abcdef0123456789abcdef", decision: Any = "approve"
+) -> SignedGrant:
+    """Of the right form; a fold looks at no signature."""
+    grant = Grant(
+        request=request, decision=decision, reviewer="alice", time="2026-11-30T13:00:00Z",
+        expires="2026-12-07T13:00:00Z", nonce=nonce,
+    )  # fmt: skip
+    return SignedGrant(grant=grant, signature="x")
+
+
+def approved(id: str = "C1", request: str = "0" * 64, nonce: str = "0" * 32) -> k.Approved:
+    return k.Approved(candidate=id, request=request, grants=(signed(request, nonce),))

@@ -22,24 +22,10 @@ from infra_agent.ledger.fold import fold
 from infra_agent.ledger.runs import list_runs
 from infra_agent.ledger.store import Ledger
 from infra_agent.ledger.verify import verify
-from infra_agent.review.approval import Grant, SignedGrant
-
-
-def signed(request: str = "0" * 64, nonce: str = NONCE, decision: Any = "approve") -> SignedGrant:
-    """Of the right form; a fold looks at no signature."""
-    grant = Grant(
-        request=request, decision=decision, reviewer="alice", time="2026-11-30T13:00:00Z",
-        expires="2026-12-07T13:00:00Z", nonce=nonce,
-    )  # fmt: skip
-    return SignedGrant(grant=grant, signature="x")
-
-
-def approved(id: str = "C1", request: str = "0" * 64, nonce: str = NONCE) -> k.Approved:
-    return k.Approved(candidate=id, request=request, grants=(signed(request, nonce),))
 
 
 def declined(id: str = "C1", decision: Any = "reject", nonce: str = NONCE) -> k.Declined:
-    no = signed(nonce=nonce, decision=decision)
+    no = s.signed(nonce=nonce, decision=decision)
     return k.Declined(candidate=id, request="0" * 64, decision=decision, reason="no", grant=no)
 
 
@@ -61,7 +47,7 @@ def test_an_open_gate_is_pending_by_fold_and_a_decision_closes_it() -> None:
     evidence = state.candidates["C1"].evidence
     assert evidence is not None
     assert evidence == (3, s.chained(*AT_THE_GATE)[2].hash)
-    assert fold(s.chained(*AT_THE_GATE, approved(), accepted())).best == "C1"
+    assert fold(s.chained(*AT_THE_GATE, s.approved(), accepted())).best == "C1"
     for decision in ("reject", "request_changes"):
         state = fold(s.chained(*AT_THE_GATE, declined(decision=decision)))
         assert state.open_gates == ()
@@ -72,21 +58,21 @@ def test_an_open_gate_is_pending_by_fold_and_a_decision_closes_it() -> None:
     ("payloads", "says"),
     [
         ([accepted(request="")], "was never approved"),
-        ([approved(), accepted(request="")], "another request"),
-        ([approved(), accepted(request="1" * 64)], "another request"),
-        ([approved(), approved(nonce="1" * 32)], "does not wait"),
-        ([approved(), declined(nonce="1" * 32)], "does not wait"),
-        ([declined(), approved(nonce="1" * 32)], "does not wait"),
+        ([s.approved(), accepted(request="")], "another request"),
+        ([s.approved(), accepted(request="1" * 64)], "another request"),
+        ([s.approved(), s.approved(nonce="1" * 32)], "does not wait"),
+        ([s.approved(), declined(nonce="1" * 32)], "does not wait"),
+        ([declined(), s.approved(nonce="1" * 32)], "does not wait"),
         ([declined(), accepted()], "was never approved"),
         ([declined(), declined(nonce="1" * 32)], "does not wait"),
-        ([approved("C9")], "'C9' is unknown"),
+        ([s.approved("C9")], "'C9' is unknown"),
         ([s.waiting("C1")], "opened already"),
-        ([approved(), accepted(), s.waiting("C1")], "opened already"),
-        ([s.candidate("C2"), approved("C2")], "does not wait"),
+        ([s.approved(), accepted(), s.waiting("C1")], "opened already"),
+        ([s.candidate("C2"), s.approved("C2")], "does not wait"),
         ([gated("C2"), s.verdict("C2"), s.accepted("C2")], "was never approved"),
         ([s.candidate("C2"), s.verdict("C2"), accepted("C2")], "another request"),
-        ([gated("C2"), s.verdict("C2"), s.waiting("C2"), approved(), approved("C2")], "a second time"),
-        ([k.Approved(candidate="C1", request="0" * 64, grants=(signed(), signed()))], "a second time"),
+        ([gated("C2"), s.verdict("C2"), s.waiting("C2"), s.approved(), s.approved("C2")], "a second time"),
+        ([k.Approved(candidate="C1", request="0" * 64, grants=(s.signed(), s.signed()))], "a second time"),
     ],
 )
 def test_a_history_that_nobody_approved_is_impossible(payloads: list[k.EventData], says: str) -> None:
@@ -97,7 +83,7 @@ def test_a_history_that_nobody_approved_is_impossible(payloads: list[k.EventData
 def test_a_gate_that_names_its_request_opens_for_no_other() -> None:
     waiting = s.waiting("C1").model_copy(update={"request": "2" * 64})
     with pytest.raises(LedgerError, match="another request"):
-        fold(s.chained(*AT_THE_GATE[:-1], waiting, approved()))
+        fold(s.chained(*AT_THE_GATE[:-1], waiting, s.approved()))
 
 
 def test_a_class_that_nobody_knows_waits_like_the_strictest() -> None:
@@ -109,9 +95,10 @@ def test_a_class_that_nobody_knows_waits_like_the_strictest() -> None:
 def test_ledgers_of_version_0_1_0_still_fold() -> None:
     old = [(event.kind, event.model_dump(mode="python")) for event in AT_THE_GATE]
     for kind, data in old:
-        for name in {"run_started": ("stack_file", "reviewer_key"), "waiting": ("request", "operands", "budget_s")}.get(
-            kind, ()
-        ):
+        for name in {
+            "run_started": ("stack_source", "reviewer_key"),
+            "waiting": ("request", "operands", "budget_s"),
+        }.get(kind, ()):
             del data[name]
         if kind == "run_started":
             del data["stack"]["review"]
@@ -125,7 +112,7 @@ def test_a_new_best_has_not_been_relaunched_yet() -> None:
     )  # fmt: skip
     before = [*AT_THE_GATE, s.candidate("C2"), s.verdict("C2"), s.accepted("C2"), final]
     assert fold(s.chained(*before)).final == final
-    assert fold(s.chained(*before, approved(), accepted())).final is None
+    assert fold(s.chained(*before, s.approved(), accepted())).final is None
 
 
 @pytest.fixture

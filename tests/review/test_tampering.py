@@ -15,9 +15,9 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from review.waiting import NOW, RUN_ID, Person, Waiting, person, waiting_run, write_stack
 
 from infra_agent.agent.decisions import require_decided
+from infra_agent.changes.change import settings_digest
 from infra_agent.errors import ApprovalRefused, ExitCode
 from infra_agent.ledger import artifacts
-from infra_agent.ledger import kinds as k
 from infra_agent.ledger.approvals import policies
 from infra_agent.ledger.chain import LEDGER_FILE
 from infra_agent.ledger.decision_files import write_decision
@@ -213,18 +213,17 @@ def test_one_byte_of_the_ledger_is_refused_as_evidence(tmp_path: Path, alice: Pe
     require_readable(run.run_dir)
     raw = (run.run_dir / LEDGER_FILE).read_bytes()
     (run.run_dir / LEDGER_FILE).write_bytes(raw.replace(b"25.25", b"25.26", 1))
-    with pytest.raises(ApprovalRefused, match="evidence digest: event 5"):
+    with pytest.raises(ApprovalRefused, match="evidence digest: event 6"):
         require_readable(run.run_dir)
 
 
-def test_one_byte_of_a_patch_is_refused(tmp_path: Path, alice: Person, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Patched(k.CandidateProposed):
-        patch_sha256: tuple[str, ...] = ()
-
+def test_one_byte_of_a_patch_is_refused(tmp_path: Path, alice: Person) -> None:
     run = waiting_run(tmp_path, local=alice)
-    monkeypatch.setitem(k.KINDS, "candidate", Patched)
     name = artifacts.put(run.run_dir, b"--- a/x\n+++ b/x\n")
-    run.edit("candidate", lambda data: data.update(patch_sha256=[name]), 1)
+    state = run.state()
+    proposed = state.candidates["C2"].proposed
+    digest = settings_digest(state.started.stack_digest, proposed.settings, (name,))
+    run.edit("candidate", lambda data: data.update(patches=[name], digest=digest), 1)
     run.edit("waiting", lambda data: data.update(request=""))
     assert run.request().patches == (name,)
     run.decide(alice)

@@ -166,6 +166,7 @@ def waiting_run(
         (run_dir / "goal.toml").write_text(dump_goal(started.goal))
         (run_dir / "stack.toml").write_text(dump_stack(stack))
         ledger.append(started)
+        ledger.append(k.WorkspaceReady(sources=(), tree="0" * 64, numeric=False, wall_s=0.1))
         ledger.append(samples.phase("tuning", 1.0))
         ledger.append(samples.launch("L1"))
         ledger.append(samples.launch_ended("L1", log_artifact=artifact))
