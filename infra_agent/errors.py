@@ -6,6 +6,7 @@
     │   ├── ConfigError             2  infra-agent.toml, a playbook or a script is wrong
     │   └── RunNotFound             2  no such run
     ├── LedgerError                 1  a ledger does not verify
+    ├── NotProvable                 1  the goal asks for less than can be proved here in its budget
     ├── BudgetSpent                 4  the goal's budget is used up
     ├── SandboxUnavailable          5  a promised wall cannot be held
     ├── StackError                  6  the stack failed
@@ -83,6 +84,13 @@ class LedgerError(InfraAgentError):
 
     exit_code = ExitCode.NOT_MET
     kind = "ledger"
+
+
+class NotProvable(InfraAgentError):
+    """The effect that is asked for is smaller than what can be proved in the budget."""
+
+    exit_code = ExitCode.NOT_MET
+    kind = "not_provable"
 
 
 class BudgetSpent(InfraAgentError):

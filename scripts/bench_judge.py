@@ -1,4 +1,4 @@
-"""How often is the judge wrong, and how soon is it right? Seeded worlds with a known truth, judged by the judge's own code.
+"""How often is the judge wrong, how soon is it right? Seeded worlds with a known truth, judged by the judge's own code.
 
 Prints what is promised beside what was measured, then tables: errors and power of the decision, coverage of intervals,
 other rules in the same worlds, and candidates that stall. The last line is the same as compact JSON. Exits 1 when a

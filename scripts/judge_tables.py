@@ -42,7 +42,9 @@ def _looks(figures: Figures) -> Iterator[str]:
     for row in figures["looks"]:
         few = row["blocks"] < 9
         floor = 2 if row["blocks"] == 3 else 0.1
-        test = f"Student's t, standard deviation at least {floor:g} %" if few else "exact Wilcoxon signed-rank, inverted"
+        test = (
+            f"Student's t, standard deviation at least {floor:g} %" if few else "exact Wilcoxon signed-rank, inverted"
+        )
         point = "mean" if row["blocks"] == 3 else "Hodges-Lehmann"
         yield f"| {row['blocks']} | {row['spent']:.5f} | {row['level']:.5f} | {test} | {point} |"
 

@@ -14,7 +14,7 @@ from infra_agent.agent.levers import ANY_FAMILY, untried
 from infra_agent.agent.loop import pursue
 from infra_agent.agent.outcome import conclude
 from infra_agent.agent.view import build_dossier
-from infra_agent.errors import BudgetSpent, ConfigError, StackError
+from infra_agent.errors import BudgetSpent, ConfigError, NotProvable, StackError
 from infra_agent.harness.session import Session
 from infra_agent.harness.verdicts import close_open_candidates
 from infra_agent.ledger import kinds as k
@@ -31,6 +31,10 @@ def carry_out(session: Session, brain: Brain) -> k.RunFinished:
     except KeyboardInterrupt:
         session.ledger.append(k.Interrupted(reason="stopped by the user"))
         raise
+    except NotProvable as error:
+        session.ledger.append(k.Note(topic="not_measured", text=f"{error.message} ({error.where}); {error.hint}"))
+        sentence = f"{error.message[:1].upper()}{error.message[1:]}. Nothing was tuned. {error.hint}."
+        return _finish(session, "not_met", int(error.exit_code), sentence)
     except (StackError, ConfigError) as error:
         _finish(session, "failed", int(error.exit_code), f"The run failed: {error.message}")
         raise

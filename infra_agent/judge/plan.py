@@ -39,6 +39,19 @@ def plan_blocks(seed: int, count: int, start: int = 0, stage: Stage = "prove") -
     return tuple(_block(seed, index, _STAGES.index(stage)) for index in range(start, start + count))
 
 
+def next_block(seed: int, valid: int, measured: int, stage: Stage = "prove") -> Block:
+    """The block to measure when so many were measured and so many of those were valid.
+
+    A block that replaces one that was not valid takes that one's order, so that the valid blocks keep both orders in
+    each pair, and a measurement seed of its own.
+    """
+    if not 0 <= valid <= measured:
+        raise ValueError(f"{valid} of {measured} blocks cannot be valid")
+    order = plan_blocks(seed, 1, start=valid, stage=stage)[0].order
+    fresh = plan_blocks(seed, 1, start=measured, stage=stage)[0]
+    return Block(index=fresh.index, order=order, seed=fresh.seed)
+
+
 def _block(seed: int, index: int, stage: int) -> Block:
     """Drawn per pair and per block, so that no block depends on how many others were asked for."""
     pair, second = divmod(index, 2)

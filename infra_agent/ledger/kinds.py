@@ -182,7 +182,10 @@ class Screened(EventData):
 
 
 class NoiseKnown(EventData):
-    """The noise floor as known now. `mde_ratio`: smallest gain that `blocks` blocks would show with power 0.8."""
+    """The noise floor as known now. `mde_ratio`: smallest gain that `blocks` blocks would show with power 0.8.
+
+    `sd_log` is one launch's. `measured_at` (UTC) is set where a calibration of an earlier day takes part.
+    """
 
     kind: ClassVar[str] = "noise"
     sd_log: float
@@ -190,6 +193,7 @@ class NoiseKnown(EventData):
     blocks: int
     samples: int
     source: Literal["assumed", "calibrated", "stock arms"]
+    measured_at: str = ""
 
 
 class BlockMeasured(EventData):
@@ -211,8 +215,21 @@ class BlockMeasured(EventData):
     wall_s: float = 0.0
 
 
+class GuardData(BaseModel):
+    """A judge.types.Guard as stored: something else that must hold before a gain is accepted."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    name: str
+    state: Literal["holds", "broken", "open"]
+    p: float | None
+    reason: str
+
+
 class Looked(EventData):
-    """A planned look at the blocks so far."""
+    """A planned look at the blocks so far. `basis`: whether figures without stalls were compared.
+
+    Stalled runs of either arm are None where stalls cannot be seen.
+    """
 
     kind: ClassVar[str] = "look"
     candidate: str
@@ -222,6 +239,10 @@ class Looked(EventData):
     estimate: EstimateData
     decision: str | None
     reason: str
+    basis: Literal["plain", "stall-free"] = "plain"
+    guards: tuple[GuardData, ...] = ()
+    base_stalls: int | None = None
+    candidate_stalls: int | None = None
 
 
 class VerdictGiven(EventData):
@@ -240,6 +261,7 @@ class VerdictGiven(EventData):
         "answers_changed",
         "crashed",
         "infeasible",
+        "stalls",
         "out_of_budget",
         "above_ceiling",
     ]
@@ -285,6 +307,35 @@ class HonestyRow(EventData):
     reason: str
 
 
+class DifferenceData(BaseModel):
+    """A judge.types.Difference as stored: candidate minus base in the metric's own unit."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    value: float
+    low: float
+    high: float
+    n: int
+    confidence: float
+
+
+class ClaimData(BaseModel):
+    """One claim among all that were tested: its p over the whole sequence of looks, and Holm's for the family."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    candidate: str
+    p: float
+    p_adjusted: float
+    survives: bool
+
+
+class ClaimsAdjusted(EventData):
+    """Every candidate that the judge looked at is in the family, whatever became of it."""
+
+    kind: ClassVar[str] = "claims"
+    family: Literal["gain", "stalls"]
+    claims: tuple[ClaimData, ...]
+
+
 class FinalMeasured(EventData):
     """The winner relaunched clean on fresh seeds, stock beside it."""
 
@@ -296,6 +347,8 @@ class FinalMeasured(EventData):
     estimate: EstimateData
     stock_value: float
     candidate_value: float
+    difference: DifferenceData | None = None
+    guards: tuple[GuardData, ...] = ()
 
 
 class Note(EventData):
@@ -329,6 +382,6 @@ KINDS: dict[str, type[EventData]] = {
     for model in (
         RunStarted, RunResumed, Recovered, PhaseStarted, LaunchStarted, LaunchEnded, ObservationMade, HypothesisStated,
         CandidateProposed, ActionTaken, ActionRefused, Screened, NoiseKnown, BlockMeasured, Looked, VerdictGiven,
-        Accepted, WaitingForApproval, HonestyRow, FinalMeasured, Note, Interrupted, RunFinished,
+        Accepted, WaitingForApproval, HonestyRow, ClaimsAdjusted, FinalMeasured, Note, Interrupted, RunFinished,
     )
 }  # fmt: skip

@@ -47,7 +47,7 @@ def stack_file(
         *(f"{name} = {json.dumps(values)}" for name, values in (space or {}).items()),
         "[workload]", *(f"{name} = {json.dumps(value)}" for name, value in settings.items()),
         "[reference]", 'oracle = "none"', "max_tokens = 8",
-        "[limits]", "start_timeout_s = 20",
+        "[limits]", "start_timeout_s = 20", 'neighbours = "record"',
     ]  # fmt: skip
     path = folder / "infra-agent.toml"
     path.write_text("\n".join(lines) + "\n")
