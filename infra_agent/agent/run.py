@@ -15,6 +15,7 @@ from infra_agent.agent.loop import pursue
 from infra_agent.agent.outcome import conclude
 from infra_agent.agent.view import build_dossier
 from infra_agent.errors import BudgetSpent, ConfigError, NotProvable, StackError
+from infra_agent.harness.claims import record_claims
 from infra_agent.harness.session import Session
 from infra_agent.harness.verdicts import close_open_candidates
 from infra_agent.ledger import kinds as k
@@ -38,6 +39,7 @@ def carry_out(session: Session, brain: Brain) -> k.RunFinished:
     except (StackError, ConfigError) as error:
         _finish(session, "failed", int(error.exit_code), f"The run failed: {error.message}")
         raise
+    record_claims(session)
     outcome = conclude(session.state, budget_spent)
     return _finish(session, outcome.kind, outcome.exit_code, outcome.sentence)
 

@@ -49,7 +49,8 @@ def measure_blocks(session: Session, candidate: str, base: str, stage: Stage, la
             return evidence_of(session.state, session.goal, candidate, stage).first(count)
         _require_measurable([block for block in done if not block.valid], candidate, base)
         session.budget.require(block_wall_s(session), "another block")
-        _measure_block(session, candidate, base, stage, lane, next_block(session.seed, valid, len(done), stage))
+        block = next_block(session.seed, valid, _planned(session, candidate, stage), stage)
+        _measure_block(session, candidate, base, stage, lane, block)
 
 
 def look_at(session: Session, candidate: str, base: str, stage: Stage, lane: k.Lane, max_blocks: int) -> Look:
@@ -84,6 +85,12 @@ def block_wall_s(session: Session) -> float:
         return sum(blocks) / len(blocks)
     launches = [launch.wall_s for launch in session.state.launches_ended.values() if launch.outcome == "stopped"]
     return 2 * sum(launches) / len(launches) if launches else 2 * session.stack.limits.start_timeout_s
+
+
+def _planned(session: Session, candidate: str, stage: Stage) -> int:
+    """How far the plan of a stage was used. The final relaunch of a later winner gets seeds of its own."""
+    users = session.state.candidates if stage == "final" else (candidate,)
+    return sum(len(_blocks(session, id, stage)) for id in users)
 
 
 def _blocks(session: Session, candidate: str, stage: Stage) -> list[k.BlockMeasured]:

@@ -1,8 +1,8 @@
 """The noise floor, from launches of the same configuration, and what it allows to be proved.
 
 Values are natural logs of the goal's metric, one per launch; a group holds launches of one configuration.
-Covered: A/A blocks (noise of a block, of a launch, and drift between blocks), pooled and robust standard deviation,
-what can be proved with how many blocks and in which time, share of stalled launches with its interval.
+Covered: A/A blocks (noise of a block, of a launch, and drift between blocks), launches in a row, pooled deviations,
+what can be proved with how many blocks and in which time.
 Not covered: telling run noise and launch effect apart, which would take two windows per launch.
 """
 
@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 
@@ -20,37 +19,18 @@ from infra_agent.judge.plan import LOOKS
 
 Groups = Sequence[Sequence[float]]
 
-_QUARTILE = 0.6744897501960817
-_Z95 = 1.959963984540054
 EFFECTS = (1.01, 1.02, 1.03, 1.05, 1.10, 1.20, 1.50, 2.0)
 """Gains whose cost is told."""
-STALL_LOSS = 0.15
-STALL_SDS = 5.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StallRate:
-    """Share of launches that fell far below their configuration's median, with a 95 % Wilson interval."""
-
-    stalled: int
-    launches: int
-    rate: float
-    low: float
-    high: float
-
-
-def noise_sd(samples_log: Groups, *, robust: bool = False) -> float:
+def noise_sd(samples_log: Groups) -> float:
     """Standard deviation of one launch's log value within a configuration.
 
-    `robust` uses the median distance of two launches, which a few stalls do not move. ValueError when no group has two
-    launches or a value is not finite.
+    ValueError when no group has two launches or a value is not finite.
     """
     groups = _checked(samples_log)
     if not groups:
         raise ValueError("noise needs at least two launches of one configuration")
-    if robust:
-        distances = [abs(a - b) for group in groups for a, b in combinations(group.tolist(), 2)]
-        return float(np.median(distances)) / (_QUARTILE * math.sqrt(2))
     squares = sum(float(((group - group.mean()) ** 2).sum()) for group in groups)
     return math.sqrt(squares / sum(group.size - 1 for group in groups))
 
@@ -130,31 +110,6 @@ def reach_of_effects(sd_block: float, block_s: float, effects: Sequence[float] =
         effect: None if blocks is None else Reach(ratio=effect, blocks=blocks, wall_s=blocks * block_s)
         for effect, blocks in needed.items()
     }
-
-
-def stall_rate(samples_log: Groups) -> StallRate:
-    """Launches more than 15 % and more than 5 robust deviations below their group's median.
-
-    Logs are oriented so that above is better. Groups of fewer than 3 have no usable median and are left out.
-    """
-    groups = [group for group in _checked(samples_log) if group.size >= 3]
-    if not groups:
-        raise ValueError("a stall shows only among three launches of one configuration or more")
-    far = max(-math.log1p(-STALL_LOSS), STALL_SDS * noise_sd([group.tolist() for group in groups], robust=True))
-    stalled = sum(int((group < np.median(group) - far).sum()) for group in groups)
-    launches = sum(group.size for group in groups)
-    low, high = wilson(stalled, launches)
-    return StallRate(stalled=stalled, launches=launches, rate=stalled / launches, low=low, high=high)
-
-
-def wilson(hits: int, trials: int, z: float = _Z95) -> tuple[float, float]:
-    """Wilson's interval of a proportion; 95 % by default."""
-    if not 0 <= hits <= trials or trials == 0:
-        raise ValueError(f"no proportion: {hits} of {trials}")
-    share, square = hits / trials, z * z / trials
-    middle = (share + square / 2) / (1 + square)
-    half = z * math.sqrt(share * (1 - share) / trials + square / (4 * trials)) / (1 + square)
-    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def _checked(samples_log: Groups) -> list[np.ndarray[tuple[int], np.dtype[np.float64]]]:

@@ -115,7 +115,8 @@ def _student(logs: FloatArray, alpha: float, floor: float) -> Rows:
     mean = logs.mean(axis=1)
     error = np.maximum(logs.std(axis=1, ddof=1), floor) / math.sqrt(n)
     half = t_quantile(1 - alpha / 2, n - 1) * error
-    p: Any = 2 * stats.t.sf(np.abs(mean) / error, n - 1)
+    distance = np.divide(np.abs(mean), error, out=np.where(mean == 0, 0.0, np.inf), where=error > 0)
+    p: Any = 2 * stats.t.sf(distance, n - 1)
     low, high = mean - half, mean + half
     centre = mean if few else np.clip(np.median(walsh_averages(logs), axis=1), low, high)
     point = "Mean" if few else "Hodges-Lehmann"

@@ -13,6 +13,7 @@ from infra_agent.ledger import kinds as k
 from infra_agent.publish.report.candidates import block_rows
 from infra_agent.publish.report.facts import Facts, estimate, finite, lane
 from infra_agent.publish.report.model import AgentCost, CostInfo, Final, Honesty, Noise, RungsSaved, SearchInfo
+from infra_agent.publish.report.rows import DifferenceRow, GuardRow
 
 FIRST_LOOK_BLOCKS = 3
 _FREE_BRAINS = frozenset({"playbook", "search", "script"})
@@ -30,6 +31,7 @@ def noise(facts: Facts) -> Noise | None:
         blocks=known.blocks,
         samples=known.samples,
         source=known.source,
+        measured_at=known.measured_at,
         event=facts.seq(known),
     )
 
@@ -74,6 +76,8 @@ def final(facts: Facts) -> Final | None:
         estimate=row,
         stock_value=measured.stock_value,
         candidate_value=measured.candidate_value,
+        difference=DifferenceRow(**measured.difference.model_dump()) if measured.difference is not None else None,
+        guards=[GuardRow(**guard.model_dump()) for guard in measured.guards],
         blocks=block_rows(facts, [block for block in blocks if block.stage == "final"]),
         event=facts.seq(measured),
     )
