@@ -1,16 +1,16 @@
-"""Twenty A/A comparisons on a real engine: the stock stack against itself, judged by the real judge. None may be accepted.
+"""Twenty A/A comparisons on a real engine: stock against itself, judged by the real judge. None may be accepted.
 
-Design. The pool is made of real blocks: two fresh launches of stock each, planned, measured and voided by neighbours as
-in any run. The first comparisons take the pool in the order in which it was measured, 16 blocks each, none twice. All
-others draw 16 blocks of the pool without putting back, and draw which of a block's two launches is called the candidate,
-which is fair because both are stock. They share launches, so they are not independent: what they show is the judge on
-this engine's real noise, many times, and not a rate of errors (`make bench-judge` is that).
+Design. The pool is made of real blocks: two fresh launches of stock each, planned, measured and voided by neighbours
+as in any run. The first comparisons take the pool in the order in which it was measured, 16 blocks each, none twice.
+All others draw 16 blocks of the pool without putting back, and draw which of a block's two launches is called the
+candidate, which is fair because both are stock. They share launches, so they are not independent: what they show is
+the judge on this engine's real noise, many times, and not a rate of errors (`make bench-judge` is that).
 
-Cost. 32 blocks are 64 launches, about 25 minutes for the demo on 2 cores, and never more than --minutes; what is there by
-then is used. Everything measured is kept in a ledger, so that the command goes on where it was stopped.
+Cost. 32 blocks are 64 launches, about 25 minutes for the demo on 2 cores, and never more than --minutes; what is there
+by then is used. Everything measured is kept in a ledger, so that the command goes on where it was stopped.
 
-Prints one line per comparison, and as last line compact JSON. Exits 1 when a comparison was accepted, 4 when the pool is
-too small to compare.
+Prints one line per comparison, and as last line compact JSON. Exits 1 when a comparison was accepted, 4 when the pool
+is too small to compare.
 """
 
 from __future__ import annotations

@@ -73,9 +73,7 @@ def test_a_world_outside_the_promise_breaks_none(bench, published):
     assert all(promise["holds"] for promise in bench.promises(other))
 
 
-def test_a_broken_promise_is_an_exit_code_of_one_and_nothing_is_renewed(
-    bench, monkeypatch, capsys, tmp_path, published
-):
+def test_a_broken_promise_is_an_exit_code_of_one_and_renews_nothing(bench, monkeypatch, capsys, tmp_path, published):
     broken = copy.deepcopy(published)
     broken["promises"][0]["holds"] = False
     monkeypatch.setattr(bench, "measure", lambda seed, rows: broken)
