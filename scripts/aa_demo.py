@@ -26,22 +26,19 @@ from typing import Any
 
 import numpy as np
 
-from infra_agent.agent.noise import throughput_goal
+from infra_agent.agent.noise import TWIN, measure_against_itself, throughput_goal
 from infra_agent.agent.start import Request, begin, resume
-from infra_agent.changes.change import STOCK, settings_digest
 from infra_agent.cli.narrator import TerminalNarrator
 from infra_agent.cli.output import print_error, stderr
 from infra_agent.errors import BudgetSpent, InfraAgentError, StackError
 from infra_agent.goal.model import Goal
 from infra_agent.harness.evidence import evidence_of
-from infra_agent.harness.proving import measure_blocks
 from infra_agent.harness.sandbox import hold_walls
 from infra_agent.harness.session import Session
 from infra_agent.judge.decide import Decision
 from infra_agent.judge.evidence import Evidence, Stalls, look_at
 from infra_agent.judge.plan import LOOKS
 from infra_agent.judge.types import Look
-from infra_agent.ledger import kinds as k
 from infra_agent.ledger.chain import LEDGER_FILE
 from infra_agent.stack.cache import state_dir
 from infra_agent.stack.demo import prepare_demo
@@ -49,7 +46,6 @@ from infra_agent.stack.digest import stack_digest
 from infra_agent.stack.files import DEMO, resolve_stack, validate_paths
 from infra_agent.stack.model import Stack
 
-TWIN = "AA"
 SEED = 20261130
 EXIT_ACCEPTED, EXIT_TOO_FEW = 1, 4
 
@@ -107,31 +103,11 @@ def _taken(pool: Evidence, draw: Draw) -> Evidence:
 
 def fill_pool(session: Session, blocks: int) -> Evidence:
     """Measure blocks of stock against itself until there are as many, or the time is out; returns what there is."""
-    if TWIN not in session.state.candidates:
-        session.ledger.append(_twin(session))
     try:
-        return measure_blocks(session, TWIN, STOCK, "prove", "agent", blocks)
+        measure_against_itself(session, blocks)
     except (BudgetSpent, StackError) as error:
         session.narrator.line("Pool", f"stopped early: {error.message}")
-        return evidence_of(session.state, session.goal, TWIN, "prove")
-
-
-def _twin(session: Session) -> k.CandidateProposed:
-    """Stock under another name."""
-    settings = dict(session.stock_settings)
-    return k.CandidateProposed(
-        id=TWIN,
-        title="stock again",
-        hypothesis="",
-        base=STOCK,
-        changes=(),
-        settings=settings,
-        digest=settings_digest(session.state.started.stack_digest, settings),
-        risk="routine",
-        risk_reasons=(),
-        family="none",
-        lane="agent",
-    )
+    return evidence_of(session.state, session.goal, TWIN, "prove").first(blocks)
 
 
 @contextmanager

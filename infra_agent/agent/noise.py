@@ -14,30 +14,31 @@ from pathlib import Path
 from typing import Any
 
 from infra_agent.agent.start import Request, begin, utc_now
-from infra_agent.changes.change import STOCK
+from infra_agent.changes.change import STOCK, settings_digest
 from infra_agent.errors import ConfigError, StackError, UsageError
 from infra_agent.goal.model import Direction, Goal, Metric, Statistic, Target
+from infra_agent.harness.evidence import valid_blocks
 from infra_agent.harness.figure import quantity_name
-from infra_agent.harness.launching import launched
-from infra_agent.harness.measuring import measure_load
+from infra_agent.harness.memory import quantity_in
 from infra_agent.harness.narrate import Narrator
 from infra_agent.harness.noise import MDE_BLOCKS, percent
 from infra_agent.harness.noisefloor import MetricNoise, NoiseFloor, key_of, store_floor
+from infra_agent.harness.proving import measure_blocks
 from infra_agent.harness.sandbox import hold_walls
 from infra_agent.harness.session import Session
 from infra_agent.harness.stalls import PREFIX, STALL_S, STALLS
 from infra_agent.judge.calibrate import aa_noise, reach_of_effects
 from infra_agent.judge.decide import provable_ratio
-from infra_agent.judge.plan import plan_blocks
+from infra_agent.ledger import kinds as k
 from infra_agent.stack.cache import STATE_VARIABLE, state_dir
 from infra_agent.stack.demo import prepare_demo
 from infra_agent.stack.files import DEMO, resolve_stack, validate_paths
 from infra_agent.stack.model import Stack
-from probes.base import Observation
 
 BLOCKS = 6
 NO_FIGURES = frozenset({STALLS, STALL_S, "failures"})
-Pair = tuple[Observation, Observation]
+TWIN = "AA"
+Pair = tuple[k.ObservationMade, k.ObservationMade]
 
 
 def measure_noise(
@@ -67,9 +68,8 @@ def measure_noise(
             command=("infra-agent", "doctor", "--noise"),
         )
         with begin(request, narrator) as session:
-            begun_s = session.clock()
-            pairs = [_block(session, number, blocks) for number in range(blocks)]
-            floor = _floor(session, pairs, (session.clock() - begun_s) / blocks)
+            measure_against_itself(session, blocks)
+            floor = _floor(session)
     return _document(floor, quantity_name(wanted.metric, wanted.statistic), _store(floor))
 
 
@@ -118,40 +118,49 @@ def _prepared(stack_ref: str | None, cwd: Path, narrator: Narrator) -> Stack:
     return stack
 
 
-def _block(session: Session, number: int, count: int) -> Pair:
-    """Two fresh launches of stock on one measurement seed, as in a block that compares something."""
-    seed = plan_blocks(session.seed, 1, start=number, stage="calibrate")[0].seed
-    first, second = (_launch(session, seed) for _ in range(2))
-    session.narrator.line("Noise", f"block {number + 1} of {count}: {first.summary}  |  {second.summary}")
-    return first, second
+def measure_against_itself(session: Session, blocks: int) -> None:
+    """Blocks of stock against stock under another name: planned, gated and voided like all others."""
+    if TWIN not in session.state.candidates:
+        session.ledger.append(_twin(session))
+    measure_blocks(session, TWIN, STOCK, "prove", "agent", blocks)
 
 
-def _launch(session: Session, seed: int) -> Observation:
-    with launched(session, STOCK, arm="stock", purpose="calibrate", lane="agent") as launch:
-        measured = measure_load(session, launch, candidate=STOCK, lane="agent", purpose="measure", seed=seed)
-    if measured.value is None:
-        raise StackError(
-            f"a launch gave no valid figure: {measured.observation.summary}",
-            hint="infra-agent doctor names what disturbs measurements here",
-        )
-    return measured.observation
+def _twin(session: Session) -> k.CandidateProposed:
+    settings = dict(session.stock_settings)
+    return k.CandidateProposed(
+        id=TWIN,
+        title="stock again",
+        hypothesis="",
+        base=STOCK,
+        changes=(),
+        settings=settings,
+        digest=settings_digest(session.state.started.stack_digest, settings),
+        risk="routine",
+        risk_reasons=(),
+        family="none",
+        lane="agent",
+    )
 
 
-def _floor(session: Session, pairs: list[Pair], block_s: float) -> NoiseFloor:
-    names = {quantity.name for pair in pairs for window in pair for quantity in window.quantities}
+def _floor(session: Session) -> NoiseFloor:
+    blocks = valid_blocks(session.state, TWIN, "prove")
+    pairs = [
+        (session.state.observations[block.base_observation], session.state.observations[block.candidate_observation])
+        for block in blocks
+    ]
+    names = {str(q["name"]) for pair in pairs for made in pair for q in made.observation["quantities"]}
     series = {name: _series(pairs, name) for name in sorted(names) if _is_figure(name)}
     metrics = {}
     for name, values in series.items():
         if values is not None:
             noise = aa_noise(values)
             metrics[name] = MetricNoise(block_sd=noise.block_sd, drift_sd=noise.drift_sd, degrees=noise.blocks)
-    stalls = [window.quantity(STALLS) for pair in pairs for window in pair]
     return NoiseFloor(
         key=key_of(session.state.started),
         measured_at=utc_now().isoformat(timespec="seconds"),
         blocks=len(pairs),
-        block_s=block_s,
-        stalled=sum(1 for count in stalls if count is not None and count.value > 0),
+        block_s=sum(block.wall_s for block in blocks) / len(blocks),
+        stalled=sum((quantity_in(made, STALLS) or 0) > 0 for pair in pairs for made in pair),
         metrics=metrics,
     )
 
@@ -160,16 +169,16 @@ def _series(pairs: list[Pair], name: str) -> list[tuple[float, float]] | None:
     """Logs of a figure block by block, without stalls as the judge compares it; None unless every window has it."""
     rows = []
     for first, second in pairs:
-        logs = [_log(window, name) for window in (first, second)]
+        logs = [_log(made, name) for made in (first, second)]
         if logs[0] is None or logs[1] is None:
             return None
         rows.append((logs[0], logs[1]))
     return rows
 
 
-def _log(window: Observation, name: str) -> float | None:
-    found = window.quantity(f"{PREFIX}{name}") or window.quantity(name)
-    return math.log(found.value) if found is not None and found.value > 0 else None
+def _log(made: k.ObservationMade, name: str) -> float | None:
+    value = quantity_in(made, f"{PREFIX}{name}") or quantity_in(made, name)
+    return math.log(value) if value is not None and value > 0 else None
 
 
 def _is_figure(name: str) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import time
+from itertools import takewhile
 from typing import Literal
 
 from infra_agent.errors import StackError
@@ -28,7 +29,7 @@ MAX_BAD_BLOCKS = 3
 MAX_CANDIDATE_FAULTS = 2
 """A candidate that fails in two of its launches is not judged by the launches that survive."""
 CANDIDATE_FAULT = "candidate"
-MAX_DISTURBED_BLOCKS = 6
+MAX_DISTURBED_IN_A_ROW = 6
 DISTURBED = ("neighbour", "throttled", "client")
 CLIENT_CHECK = "client delay"
 """A client that woke late measured itself; what kept it from its core is not the candidate's fault."""
@@ -47,7 +48,7 @@ def measure_blocks(session: Session, candidate: str, base: str, stage: Stage, la
         valid = sum(block.valid for block in done)
         if valid >= count:
             return evidence_of(session.state, session.goal, candidate, stage).first(count)
-        _require_measurable([block for block in done if not block.valid], candidate, base)
+        _require_measurable(done, candidate, base)
         session.budget.require(block_wall_s(session), "another block")
         block = next_block(session.seed, valid, _planned(session, candidate, stage), stage)
         _measure_block(session, candidate, base, stage, lane, block)
@@ -97,18 +98,19 @@ def _blocks(session: Session, candidate: str, stage: Stage) -> list[k.BlockMeasu
     return [block for block in session.state.candidates[candidate].blocks if block.stage == stage]
 
 
-def _require_measurable(bad: list[k.BlockMeasured], candidate: str, base: str) -> None:
-    """Give up on a pair that cannot be measured. A neighbour is nobody's fault, so it is given more tries."""
+def _require_measurable(done: list[k.BlockMeasured], candidate: str, base: str) -> None:
+    """Give up on a pair that cannot be measured. What disturbs from outside is nobody's fault and may pass."""
     where = f"{candidate} against {base}"
-    disturbed = [block for block in bad if block.reason.startswith(DISTURBED)]
-    faults = sum(block.reason.startswith(CANDIDATE_FAULT) for block in bad)
-    if len(disturbed) >= MAX_DISTURBED_BLOCKS:
+    in_a_row = list(takewhile(lambda block: block.reason.startswith(DISTURBED), reversed(done)))
+    if len(in_a_row) >= MAX_DISTURBED_IN_A_ROW:
         raise StackError(
-            f"{len(disturbed)} blocks were disturbed from outside: {disturbed[-1].reason}",
+            f"{len(in_a_row)} blocks in a row were disturbed from outside: {in_a_row[0].reason}",
             where=where,
             hint='stop what else is running, or set limits.neighbours = "record" to measure in spite of it',
         )
-    if len(bad) - len(disturbed) >= MAX_BAD_BLOCKS or faults >= MAX_CANDIDATE_FAULTS:
+    bad = [block for block in done if not block.valid and not block.reason.startswith(DISTURBED)]
+    faults = sum(block.reason.startswith(CANDIDATE_FAULT) for block in bad)
+    if len(bad) >= MAX_BAD_BLOCKS or faults >= MAX_CANDIDATE_FAULTS:
         raise StackError(f"{len(bad)} blocks were not valid: {bad[-1].reason}", where=where)
 
 
