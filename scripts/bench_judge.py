@@ -23,8 +23,9 @@ import judge_tables as tables
 import numpy as np
 
 from infra_agent.judge.decide import BETTER, NO_GAIN, SLOWER
+from infra_agent.judge.estimate import estimate_rows
 from infra_agent.judge.plan import LOOKS
-from infra_agent.judge.rivals import RIVALS, accept_rate, bca_covers, t_covers, widened_covers
+from infra_agent.judge.rivals import RIVALS, accept_rate, bca_covers, t_covers, widened_bootstrap
 from infra_agent.judge.simulate import STALLS_MORE, covers, judge_rows, simulate_blocks
 from infra_agent.judge.spending import SPENDING, spent
 from infra_agent.judge.worlds import WORLDS, World
@@ -36,7 +37,7 @@ POWER = {"drift": 0.95, "drift, stalls": 0.70}
 """Promised share of +3 % gains that are accepted by the last look."""
 POWER_EFFECT = 1.03
 COVERAGE = (0.94, 0.96)
-COVERAGE_WORLDS = ("drift", "drift, stalls")
+COVERAGE_WORLDS = ("drift", "drift, stalls", "drift, slow runs")
 COVERAGE_BLOCKS = tuple(look for look in LOOKS if look >= 6)
 RULE_WORLDS = ("drift", "drift, stalls", "random walk")
 STALLING = ((0.0, 0.3), (0.08, 0.3), (0.0, 0.5), (0.08, 0.5), (0.08, 1.0))
@@ -85,6 +86,8 @@ def coverage(world: World, seed: int, rows: int) -> list[Figures]:
         rng = np.random.default_rng((seed, WORLDS.index(world), 100, blocks))
         logs = simulate_blocks(world, POWER_EFFECT, MORE * rows, rng, blocks).log_ratios
         few = logs[:BOOTSTRAP_ROWS]
+        ours, truth = estimate_rows(few, 0.05), math.log(POWER_EFFECT)
+        low, high = widened_bootstrap(few, rng)
         found.append(
             {
                 "world": world.name,
@@ -92,7 +95,9 @@ def coverage(world: World, seed: int, rows: int) -> list[Figures]:
                 "ours": covers(logs, POWER_EFFECT),
                 "t": t_covers(logs, POWER_EFFECT),
                 "bca": bca_covers(few, POWER_EFFECT, rng),
-                "widened": widened_covers(few, POWER_EFFECT, rng),
+                "widened": float(((low <= truth) & (truth <= high)).mean()),
+                "width": float(np.median(ours.high - ours.low)),
+                "widened_width": float(np.median(high - low)),
             }
         )
     return found

@@ -79,10 +79,11 @@ def _errors(figures: Figures) -> Iterator[str]:
 
 
 def _coverage(figures: Figures) -> Iterator[str]:
-    yield "| world | blocks | ours | plain t | BCa bootstrap | widened bootstrap |"
-    yield "|---|--:|--:|--:|--:|--:|"
+    yield "| world | blocks | ours | plain t | BCa bootstrap | widened bootstrap | width of ours | of the widened |"
+    yield "|---|--:|--:|--:|--:|--:|--:|--:|"
+    names = ("ours", "t", "bca", "widened", "width", "widened_width")
     for row in figures["coverage"]:
-        shown = " | ".join(f"{100 * row[name]:.1f}" for name in ("ours", "t", "bca", "widened"))
+        shown = " | ".join(f"{100 * row[name]:.1f}" for name in names)
         yield f"| {row['world']} | {row['blocks']} | {shown} |"
 
 

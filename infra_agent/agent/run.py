@@ -34,8 +34,10 @@ def carry_out(session: Session, brain: Brain) -> k.RunFinished:
         raise
     except NotProvable as error:
         session.ledger.append(k.Note(topic="not_measured", text=f"{error.message} ({error.where}); {error.hint}"))
-        sentence = f"{error.message[:1].upper()}{error.message[1:]}. Nothing was tuned. {error.hint}."
-        return _finish(session, "not_met", int(error.exit_code), sentence)
+        sentence = ". ".join(
+            f"{text[:1].upper()}{text[1:]}" for text in (error.message, "nothing was tuned", error.hint)
+        )
+        return _finish(session, "not_met", int(error.exit_code), f"{sentence}.")
     except (StackError, ConfigError) as error:
         _finish(session, "failed", int(error.exit_code), f"The run failed: {error.message}")
         raise

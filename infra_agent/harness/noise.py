@@ -45,7 +45,7 @@ def tell_prior(session: Session) -> None:
     session.narrator.line(
         "Noise",
         f"A/A of {floor.measured_at[:16].replace('T', ' ')} UTC, {floor.blocks} blocks: one block varies by "
-        f"{100 * noise.block_sd:.2g} %; {MDE_BLOCKS} blocks, about {MDE_BLOCKS * floor.block_s / 60:.0f} min, prove "
+        f"{100 * noise.block_sd:.2g} %; {MDE_BLOCKS} blocks, about {MDE_BLOCKS * floor.block_s / 60:.2g} min, prove "
         f"{percent(provable_ratio(noise.block_sd, MDE_BLOCKS, 0.0))}",
     )
 

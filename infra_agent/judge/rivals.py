@@ -99,18 +99,15 @@ def bca_covers(log_ratios: FloatArray, effect_ratio: float, rng: np.random.Gener
     return float(((found.low <= truth) & (truth <= found.high)).mean())
 
 
-def widened_covers(
-    log_ratios: FloatArray, effect_ratio: float, rng: np.random.Generator, resamples: int = 999
-) -> float:
-    """The same for a percentile bootstrap with its percentiles widened as t is wider than normal (Hesterberg 2015)."""
+def widened_bootstrap(
+    log_ratios: FloatArray, rng: np.random.Generator, resamples: int = 999
+) -> tuple[FloatArray, FloatArray]:
+    """Ends per row of a percentile bootstrap, its percentiles widened as t is wider than normal (Hesterberg 2015)."""
     n = log_ratios.shape[1]
     tail = float(stats.norm.cdf(-math.sqrt(n / (n - 1)) * stats.t.ppf(0.975, n - 1)))
     drawn = rng.integers(0, n, (resamples, n))
-    held = 0
-    for row in log_ratios:
-        low, high = np.quantile(_hodges_lehmann(row[drawn]), [tail, 1 - tail])
-        held += int(low <= math.log(effect_ratio) <= high)
-    return held / len(log_ratios)
+    ends = np.asarray([np.quantile(_hodges_lehmann(row[drawn]), [tail, 1 - tail]) for row in log_ratios])
+    return ends[:, 0], ends[:, 1]
 
 
 def t_covers(log_ratios: FloatArray, effect_ratio: float) -> float:
