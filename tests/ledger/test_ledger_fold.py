@@ -67,11 +67,24 @@ def test_the_rest_of_the_kinds_reach_their_place():
         stock_value=25.0,
         candidate_value=75.0,
     )
+    adjusted = k.ClaimData(candidate="C1", p=0.001, p_adjusted=0.002, survives=True)
+    claims = k.ClaimsAdjusted(family="gain", claims=(adjusted,))
     action = k.ActionTaken(turn=0, action={"kind": "measure", "probe": "load"})
     refused = k.ActionRefused(turn=0, action="measure", error="no such probe")
     interrupted = k.Interrupted(reason="ctrl-c")
     recovered = k.Recovered(dropped_bytes=3, kept_as="events.jsonl.torn-1")
-    given = (s.candidate("C1"), s.waiting("C1"), honesty, final, action, refused, s.note(), interrupted, recovered)
+    given = (
+        s.candidate("C1"),
+        s.waiting("C1"),
+        honesty,
+        claims,
+        final,
+        action,
+        refused,
+        s.note(),
+        interrupted,
+        recovered,
+    )
     state = state_of(s.started(), *given)
     assert state.candidates["C1"].waiting == s.waiting("C1")
     assert (state.honesty, state.final) == (honesty, final)
