@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 GOAL ?= at 4 concurrent requests, double the output tokens per second without changing the answers
 
-.PHONY: help demo test test-kill test-engine harness-tests bench-harness check lint types contracts deps style format features judge-calibration clean
+.PHONY: help demo test test-kill test-engine harness-tests bench-harness check lint types contracts deps style format features bench-judge aa-demo clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -63,8 +63,11 @@ format: $(VENV)/dev ## Format the code
 features: $(VENV)/dev ## Run the scoreboard's commands and write docs/features.md
 	$(BIN)/python scripts/features.py
 
-judge-calibration: $(VENV)/dev ## Simulated error rates of the judge beside other rules
-	$(BIN)/python scripts/judge_calibration.py --check --write
+bench-judge: $(VENV)/core ## Simulated error rates and power of the judge beside other rules (about 2 minutes)
+	$(BIN)/python scripts/bench_judge.py
+
+aa-demo: $(VENV)/core ## Twenty A/A comparisons on the demo's real engine (at most 35 minutes; goes on where it was stopped)
+	$(BIN)/python scripts/aa_demo.py
 
 clean: ## Remove environments and caches (runs are kept)
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build dist

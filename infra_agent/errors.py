@@ -9,6 +9,7 @@
     │   └── ApprovalRefused         2  a person's approval does not hold for what would be applied
     ├── LedgerError                 1  a ledger does not verify
     ├── ApprovalPending             3  a person has not decided yet
+    ├── NotProvable                 1  the goal asks for less than can be proved here in its budget
     ├── BudgetSpent                 4  the goal's budget is used up
     ├── SandboxUnavailable          5  a promised wall cannot be held
     ├── StackError                  6  the stack failed
@@ -115,6 +116,13 @@ class LedgerError(InfraAgentError):
 
     exit_code = ExitCode.NOT_MET
     kind = "ledger"
+
+
+class NotProvable(InfraAgentError):
+    """The effect that is asked for is smaller than what can be proved in the budget."""
+
+    exit_code = ExitCode.NOT_MET
+    kind = "not_provable"
 
 
 class BudgetSpent(InfraAgentError):

@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import asdict
 
 from infra_agent.agent.brains.search import SearchBrain
 from infra_agent.agent.loop import pursue
-from infra_agent.agent.outcome import STOCK_LAUNCHES, stock_seems_enough, target_margin
+from infra_agent.agent.outcome import (
+    FINAL_ALPHA,
+    STOCK_LAUNCHES,
+    final_guards,
+    final_is_settled,
+    stock_seems_enough,
+)
 from infra_agent.agent.view import build_dossier, consent_s, screening_s
 from infra_agent.changes.change import STOCK
 from infra_agent.errors import BudgetSpent, StackError
 from infra_agent.harness.baseline import measure_again
+from infra_agent.harness.evidence import valid_blocks
 from infra_agent.harness.ladder import estimate_data_fields
 from infra_agent.harness.memory import launch_logs
-from infra_agent.harness.proving import block_wall_s, log_ratios, measure_blocks, valid_blocks
+from infra_agent.harness.proving import block_wall_s, measure_blocks
 from infra_agent.harness.session import Session
 from infra_agent.harness.verdicts import close_open_candidates, judge_candidate
-from infra_agent.judge.decide import goal_reached
-from infra_agent.judge.estimate import estimate
+from infra_agent.judge.estimate import difference, estimate
 from infra_agent.judge.plan import LOOKS, MAX_INDEX, plan_blocks
-from infra_agent.judge.types import Estimate
+from infra_agent.judge.types import Difference, Estimate
 from infra_agent.ledger import kinds as k
 from infra_agent.ledger.state import CandidateState
-
-FINAL_ALPHA = 0.05 / 3
-"""Three looks share 5 %: the final relaunch stops as soon as the goal is settled."""
 
 
 def run_honesty_row(session: Session) -> None:
@@ -66,9 +71,9 @@ def run_final(session: Session) -> None:
             more_s = (count - settled.n) * block_wall_s(session) if settled is not None else 0.0
             if settled is not None and session.budget.remaining_s() < more_s + honesty_s(session) + consent_s(session):
                 break
-            logs = measure_blocks(session, best, STOCK, "final", "final", count)
-            settled = estimate(logs, FINAL_ALPHA)
-            if goal_reached(target_margin(session.state, FINAL_ALPHA), 1.0) != "undecided":
+            found = measure_blocks(session, best, STOCK, "final", "final", count)
+            settled = estimate(found.log_ratios, FINAL_ALPHA)
+            if final_is_settled(session.state):
                 break
     except StackError as error:
         session.ledger.append(k.Note(topic="warning", text=f"the final relaunch was broken off: {error.message}"))
@@ -144,15 +149,21 @@ def _record_honesty(
 
 def _mean(session: Session, best: str, arm: str) -> float:
     """Geometric mean of one arm's figure over the final blocks."""
-    blocks = valid_blocks(session, best, "final")
+    blocks = valid_blocks(session.state, best, "final")
     values = [block.base_value if arm == "base" else block.candidate_value for block in blocks]
     present = [value for value in values if value is not None]
     return math.exp(sum(math.log(value) for value in present) / len(present))
 
 
+def _difference(blocks: Sequence[k.BlockMeasured]) -> Difference:
+    """Candidate minus stock in the metric's own unit."""
+    pairs = [(block.base_value, block.candidate_value) for block in blocks]
+    return difference([value - base for base, value in pairs if base is not None and value is not None], FINAL_ALPHA)
+
+
 def _record_final(session: Session, best: str, settled: Estimate) -> None:
-    count = len(log_ratios(session, best, "final"))
     state = session.state
+    blocks = valid_blocks(state, best, "final")[: settled.n]
     search = sorted({b.seed for c in state.candidates.values() for b in c.blocks if b.stage != "final"})
     windows = sum(made.purpose in ("baseline", "screen", "measure") for made in state.standing)
     screens = [block.seed for block in plan_blocks(session.seed, min(windows, MAX_INDEX), stage="screen")]
@@ -160,10 +171,15 @@ def _record_final(session: Session, best: str, settled: Estimate) -> None:
         candidate=best,
         arms=(STOCK, best),
         search_seeds=tuple(sorted({*search, *screens})),
-        seeds=tuple(block.seed for block in valid_blocks(session, best, "final")[:count]),
+        seeds=tuple(block.seed for block in blocks),
         estimate=k.EstimateData.model_validate(estimate_data_fields(settled)),
         stock_value=_mean(session, best, "base"),
         candidate_value=_mean(session, best, "candidate"),
+        difference=k.DifferenceData(**asdict(_difference(blocks))),
+        guards=tuple(
+            k.GuardData(name=guard.name, state=guard.state, p=guard.p, reason=guard.reason)
+            for guard in final_guards(state)
+        ),
     )
     session.ledger.append(final)
     session.narrator.line(

@@ -7,16 +7,20 @@ from typing import Literal, NamedTuple
 from infra_agent.changes.change import STOCK
 from infra_agent.errors import ExitCode
 from infra_agent.goal.model import Direction, Goal
+from infra_agent.harness.evidence import arm_logs, evidence_of
 from infra_agent.harness.figure import oriented_log, quantity_name
 from infra_agent.harness.memory import FIGURE_PURPOSES, figure_in, launch_logs, quantity_in
 from infra_agent.judge.decide import goal_reached
 from infra_agent.judge.estimate import estimate
-from infra_agent.judge.types import Estimate
+from infra_agent.judge.evidence import guards_of
+from infra_agent.judge.types import Estimate, Guard
 from infra_agent.ledger import kinds as k
 from infra_agent.ledger.state import RunState
 
 Kind = Literal["met", "not_met", "waiting", "budget_spent"]
 STOCK_LAUNCHES = 3
+FINAL_ALPHA = 0.05 / 3
+"""Three looks share 5 %: the final relaunch stops as soon as the goal is settled."""
 EXIT = {
     "met": ExitCode.OK,
     "not_met": ExitCode.NOT_MET,
@@ -67,7 +71,7 @@ def _goal_verdict(state: RunState, goal: Goal) -> tuple[str, str]:
     reached = goal_reached(target_margin(state, 1 - found.confidence), 1.0)
     title = state.candidates[state.best].proposed.title
     figures = f"{name} x{_as_asked(goal, found)} of stock by {title}; target {_target_words(goal)}"
-    broken = _broken_limits(state, goal)
+    broken = _broken_guards(state)
     if reached == "met" and not broken:
         return "met", f"Goal met: {figures}."
     if broken:
@@ -83,17 +87,22 @@ def target_margin(state: RunState, alpha: float) -> Estimate:
     launches carry their own noise. Raises ValueError with fewer than three valid blocks.
     """
     goal = state.started.goal
-    blocks = [b for b in state.candidates[state.best].blocks if b.stage == "final" and b.valid]
-    margins = []
-    for block in blocks:
-        if block.candidate_value is None or block.base_value is None:
-            continue
-        reached = oriented_log(goal, block.candidate_value)
-        if goal.target.kind == "absolute":
-            margins.append(reached - oriented_log(goal, goal.target.value))
-        else:
-            margins.append(reached - oriented_log(goal, block.base_value) - oriented_log(goal, goal.target.value))
-    return estimate(margins, alpha)
+    asked = oriented_log(goal, goal.target.value)
+    relative = goal.target.kind == "ratio"
+    arms = arm_logs(state, goal, state.best, "final")
+    return estimate([arm.candidate - asked - (arm.base if relative else 0.0) for arm in arms], alpha)
+
+
+def final_is_settled(state: RunState) -> bool:
+    """Whether more final blocks could change nothing: the goal is decided, and every constraint of it."""
+    if goal_reached(target_margin(state, FINAL_ALPHA), 1.0) == "undecided":
+        return False
+    return not any(guard.state == "open" and guard.cause == "infeasible" for guard in final_guards(state))
+
+
+def final_guards(state: RunState) -> tuple[Guard, ...]:
+    """Constraints and stalls on the final blocks."""
+    return guards_of(evidence_of(state, state.started.goal, state.best, "final"), FINAL_ALPHA)
 
 
 def stock_seems_enough(state: RunState) -> bool:
@@ -137,12 +146,20 @@ def _target_words(goal: Goal) -> str:
     return f"{bound} {goal.target.value:g}"
 
 
+def _broken_guards(state: RunState) -> str:
+    """What speaks against the winner on the final blocks: a constraint not shown to hold, more stalls, a net loss."""
+    against = [guard for guard in final_guards(state) if guard.state == "broken"]
+    against += [guard for guard in final_guards(state) if guard.state == "open" and guard.cause != "stalls"]
+    return against[0].reason if against else ""
+
+
 def _broken_limits(state: RunState, goal: Goal) -> str:
-    """Which constraint does not hold, or cannot be told, on the winner's final launches (or all of stock's)."""
-    purposes = ("final",) if state.best != STOCK else FIGURE_PURPOSES
-    finals = [m for m in state.standing if m.purpose in purposes and m.candidate == state.best]
-    valid = [made for made in finals if figure_in(made, goal) is not None]
+    """Which level does not hold, or cannot be told, on stock's launches. Stock keeps every ratio to itself."""
+    launches = [m for m in state.standing if m.purpose in FIGURE_PURPOSES and m.candidate == STOCK]
+    valid = [made for made in launches if figure_in(made, goal) is not None]
     for limit in goal.constraints.limits:
+        if limit.kind == "ratio":
+            continue
         name = quantity_name(limit.metric, limit.statistic)
         values = [quantity_in(made, name) for made in valid]
         if not values or any(value is None for value in values):

@@ -17,7 +17,8 @@ from infra_agent.agent.loop import pursue
 from infra_agent.agent.outcome import conclude
 from infra_agent.agent.restack import prove_on_best
 from infra_agent.agent.view import build_dossier
-from infra_agent.errors import BudgetSpent, ConfigError, StackError
+from infra_agent.errors import BudgetSpent, ConfigError, NotProvable, StackError
+from infra_agent.harness.claims import record_claims
 from infra_agent.harness.leftovers import close_open_launches
 from infra_agent.harness.session import Session
 from infra_agent.harness.verdicts import close_open_candidates
@@ -39,6 +40,12 @@ def carry_out(session: Session, brain: Brain) -> k.RunFinished:
     except KeyboardInterrupt:
         session.ledger.append(k.Interrupted(reason="stopped by the user"))
         raise
+    except NotProvable as error:
+        session.ledger.append(k.Note(topic="not_measured", text=f"{error.message} ({error.where}); {error.hint}"))
+        sentence = ". ".join(
+            f"{text[:1].upper()}{text[1:]}" for text in (error.message, "nothing was tuned", error.hint)
+        )
+        return _finish(session, "not_met", int(error.exit_code), f"{sentence}.")
     except (StackError, ConfigError) as error:
         _finish(session, "failed", int(error.exit_code), f"The run failed: {error.message}")
         raise
@@ -47,6 +54,7 @@ def carry_out(session: Session, brain: Brain) -> k.RunFinished:
             raise
         place = Path(error.filename) if isinstance(error.filename, str) else session.run_dir
         raise disk_error(error, place, session.run_dir.name) from error
+    record_claims(session)
     # Only once all phases are behind: a failed run that is cut off here is tried again, not concluded.
     _enter(session, "done")
     outcome = conclude(session.state, budget_spent)

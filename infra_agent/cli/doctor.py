@@ -10,12 +10,18 @@ import typer
 from infra_agent.cli.narrator import TerminalNarrator
 from infra_agent.cli.options import JsonFlag, NoSandbox, StackRef
 from infra_agent.cli.output import print_json, print_lines, stderr
-from infra_agent.errors import ExitCode
+from infra_agent.errors import ExitCode, UsageError
 
 
 def doctor(
     stack: StackRef = None,
-    noise: Annotated[bool, typer.Option("--noise", help="Also launch stock six times and measure the noise.")] = False,
+    noise: Annotated[
+        bool,
+        typer.Option("--noise", help="Also launch stock against itself: what can be proved here, how fast."),
+    ] = False,
+    goal: Annotated[
+        str | None, typer.Option("--goal", help="With --noise: the goal whose load and metric are calibrated.")
+    ] = None,
     no_sandbox: NoSandbox = False,
     as_json: JsonFlag = False,
 ) -> int:
@@ -24,10 +30,16 @@ def doctor(
     The exit code is 0 when every check is ok, else that of the worst finding: 6 stack, 5 sandbox, 2 configuration,
     1 only something that disturbs a measurement.
     JSON keys: checks[{name, ok, found, fix}], walls[{name, held, tried, seen}], and with --noise: metric, launches,
-    sd_log, blocks, mde_ratio.
+    blocks, sd_log, sd_block_log, drift_sd_log, mde_ratio, mde_blocks, block_s, stalled, measured_at, stored,
+    effects[{ratio, blocks, minutes}].
     """
     from infra_agent.agent.checkup import check_machine
-    from infra_agent.agent.noise import measure_noise
+    from infra_agent.agent.noise import measure_noise, noise_lines
+    from infra_agent.cli.run import read_goal
+
+    if goal is not None and not noise:
+        raise UsageError("--goal says what --noise calibrates", where="--goal", hint="doctor --noise --goal ...")
+    wanted = read_goal(goal, None)[0] if goal is not None else None
 
     checkup = check_machine(stack, Path.cwd(), no_sandbox)
     document: dict[str, object] = {
@@ -39,10 +51,10 @@ def doctor(
     failed = [check for check in checkup.findings if not check.ok]
     if noise and all(check.exit_code is ExitCode.NOT_MET for check in failed):
         with TerminalNarrator(stderr(), quiet=False) as narrator:
-            found = measure_noise(stack, Path.cwd(), no_sandbox, narrator)
+            found = measure_noise(stack, Path.cwd(), no_sandbox, narrator, wanted)
         document |= found
         if not as_json:
-            print_lines([f"noise     {k}: {v}" for k, v in found.items()])
+            print_lines(["", *noise_lines(found)])
     if as_json:
         print_json(document)
     return int(max((check.exit_code for check in failed), default=ExitCode.OK))

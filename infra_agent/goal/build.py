@@ -6,6 +6,7 @@ Not covered: what the stack can do with the goal.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 from infra_agent.goal.draft import Draft
@@ -120,7 +121,7 @@ def _metric_of(draft: Draft, statement: Statement) -> Metric | None:
     if atom is not None and target is not None and target.kind == "7" and not fits(atom, target):
         draft.problems.append(f"unit mismatch: '{target.text}' is not a value of '{atom.text}'")
         return None
-    if target is not None and target.kind == "7" and target.name not in ("Q", "G", "N", "plain"):
+    if target is not None and target.kind == "7" and target.name not in ("Q", "G", "N", "plain", "rel"):
         name = name if name not in ("", "plain") else target.name
     if name == "plain":
         words = atom.text if atom is not None else target.text if target else ""
@@ -200,6 +201,8 @@ def _level(statement: Statement, metric: Metric, *, higher: bool) -> Fraction:
     target = statement.target
     if target is None:
         raise TargetProblem("target missing")
+    if target.name == "rel":
+        raise TargetProblem(f"target unclear: '{target.text}' is a limit for another metric; say by how much")
     _check_unit(statement, target)
     if statement.sets:
         raise TargetProblem(f"contradiction: '{statement.text}' names two targets")
@@ -248,6 +251,9 @@ def _limit(draft: Draft, statement: Statement) -> None:
         return
     higher = metric in HIGHER_IS_BETTER
     in_slo = statement.marker == "Z"
+    if target.name == "rel":
+        _relative_limit(draft, statement, metric, target)
+        return
     cmp = target.cmp or ("at_most" if in_slo and not higher else "")
     if not cmp:
         draft.problems.append(f"constraint unclear: '{name}'; say 'at most' or 'at least'")
@@ -258,8 +264,27 @@ def _limit(draft: Draft, statement: Statement) -> None:
     _place_limit(draft, statement, metric, target, in_slo=in_slo)
 
 
+def _relative_limit(draft: Draft, statement: Statement, metric: Metric, target: Atom) -> None:
+    """A metric that may get worse by a share of what it was before, and not by more."""
+    higher = metric in HIGHER_IS_BETTER
+    wrong = {"up", "more"} if higher else {"down", "less"}
+    if target.prep in wrong:
+        draft.problems.append(f"contradiction: '{statement.text}' limits {metric.value} from the wrong side")
+        return
+    if statement.marker == "Z":
+        draft.problems.append(f"constraint unclear: '{statement.text}'; an SLO is a level that each request keeps")
+        return
+    if not 0 < target.number < 1:
+        draft.problems.append(f"number out of range: '{target.text}' must lie between 0 and 100 %")
+        return
+    value = 1 - target.number if higher else 1 + target.number
+    _place_limit(draft, statement, metric, replace(target, number=value), in_slo=False)
+
+
 def _place_limit(draft: Draft, statement: Statement, metric: Metric, target: Atom, *, in_slo: bool) -> None:
-    per_request = draft.metric is Metric.GOODPUT_PER_S and metric in LATENCIES and (in_slo or not statement.stats)
+    relative = target.name == "rel"
+    slo_like = draft.metric is Metric.GOODPUT_PER_S and metric in LATENCIES and not relative
+    per_request = slo_like and (in_slo or not statement.stats)
     if in_slo and not per_request:
         draft.problems.append("contradiction: an SLO belongs to goodput, and holds latencies of one request")
         return
@@ -270,7 +295,10 @@ def _place_limit(draft: Draft, statement: Statement, metric: Metric, target: Ato
     if stat is None:
         return
     bound = "at_least" if metric in HIGHER_IS_BETTER else "at_most"
-    limit = Limit.model_validate({"metric": metric, "statistic": stat, "bound": bound, "value": float(target.number)})
+    kind = "ratio" if relative else "absolute"
+    limit = Limit.model_validate(
+        {"metric": metric, "statistic": stat, "bound": bound, "value": float(target.number), "kind": kind}
+    )
     place = draft.slo if per_request else draft.limits
     if any(other.metric is limit.metric and other.statistic is limit.statistic for other in place):
         draft.problems.append(f"contradiction: two limits on {metric.value} {stat.value}")

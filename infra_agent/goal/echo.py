@@ -85,9 +85,8 @@ def _factor(value: float) -> str:
 
 
 def _limit(limit: Limit) -> str:
-    return (
-        f"{_named(limit.metric, limit.statistic)} {limit.bound.replace('_', ' ')} {_level(limit.metric, limit.value)}"
-    )
+    amount = f"x{limit.value:g} of stock" if limit.kind == "ratio" else _level(limit.metric, limit.value)
+    return f"{_named(limit.metric, limit.statistic)} {limit.bound.replace('_', ' ')} {amount}"
 
 
 def _level(metric: Metric, value: float) -> str:

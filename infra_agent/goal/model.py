@@ -79,12 +79,16 @@ class Load(_Model):
 
 
 class Limit(_Model):
-    """A constraint on another metric: `metric` at `statistic` is at most / at least `value`."""
+    """A constraint on another metric: `metric` at `statistic` is at most / at least `value`.
+
+    `kind`: `value` is a level of the metric (`absolute`), or a ratio to what it was before the change (`ratio`).
+    """
 
     metric: Metric
     statistic: Statistic
     bound: Literal["at_most", "at_least"]
     value: float = Field(gt=0)
+    kind: Literal["absolute", "ratio"] = "absolute"
 
 
 class Constraints(_Model):
@@ -147,4 +151,6 @@ class Goal(_Model):
             raise ValueError("latencies need a percentile or mean; other metrics have none")
         if (self.metric is Metric.GOODPUT_PER_S) != bool(self.slo):
             raise ValueError("goodput needs an SLO, and only goodput has one")
+        if any(limit.kind == "ratio" for limit in self.slo):
+            raise ValueError("an SLO is a level that each request must keep, not a ratio")
         return self

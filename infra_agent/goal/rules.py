@@ -279,6 +279,25 @@ def _change(atoms: list[Atom]) -> list[Atom]:
     ]
 
 
+def _not_beyond(atoms: list[Atom]) -> list[Atom]:
+    """Read "without raising TTFT by more than" as "TTFT within"; left as it is where the comparator does not fit."""
+    verb, cmp = _pick(atoms, "V"), atoms[-1]
+    if cmp.name != "over" or verb is None:
+        return atoms
+    kept = [atom for atom in atoms if atom.kind in "MS"]
+    marker = Atom(kind="K", name="without", text=atoms[0].text)
+    return [marker, *kept, Atom(kind="I", name="within", prep=verb.name, text=_text([verb, atoms[-2], cmp]))]
+
+
+def _allowance(atoms: list[Atom]) -> list[Atom]:
+    """A constraint against what it was before: "within 5 %". `prep`: the way it must not go, where that was said."""
+    within, share = atoms[0], _pick(atoms, "P")
+    if within.name != "within" or share is None:
+        return atoms
+    number = share.number / 100
+    return [Atom(kind="7", name="rel", number=number, cmp="within", prep=within.prep, text=_text(atoms))]
+
+
 def _bound(atoms: list[Atom]) -> list[Atom]:
     """A level: comparator (may be empty), preposition, number and its dimension (`name`: Q, G, N or a metric)."""
     amounts = [atom for atom in atoms if atom.kind in "QGRN"]
@@ -332,6 +351,8 @@ _RULES: tuple[tuple[str, Make], ...] = (
     (r"(?<=[QGR8])C(?=,|$)", _postfix),
     (r"![gVDE]*(?:S?f?M@?S?)[gVDt]*C|!K?[gVDET]*C", _negated),
     # answers, scope
+    (r"![gE]*V[gE]*S?f?M@?S?[gE]*yC(?=~?P)", _not_beyond),
+    (r"I~?P(?:f?k)?", _allowance),
     (r"!W[Itf]?A|!AW|A!W|!WA", _ANSWERS),
     (r"UA(?:sk|k|s(?=,|$))?|A[KEst]{0,3}U(?:t?A?k|sk)?|vA|Av|As?k(?=,|$)|As(?=,|$)", _ANSWERS),
     (r"!Wt?d|!dW?|d!W|dW?!w", _as("4", "parameters")),

@@ -125,6 +125,9 @@ def _target(goal: Goal, *, higher: bool) -> str:
 def _limit(limit: Limit) -> str:
     stat = "" if limit.statistic is Statistic.VALUE else f"{limit.statistic.value} "
     word = "at most" if limit.bound == "at_most" else "at least"
+    if limit.kind == "ratio":
+        share = float(abs(Fraction(repr(limit.value)) - 1))
+        return f"{stat}{NAMES[limit.metric]} within {_scaled(share, Fraction(100))} %"
     return f"{stat}{NAMES[limit.metric]} {word} {level(limit.metric, limit.value)}"
 
 

@@ -85,7 +85,7 @@ def fits(metric: Atom, target: Atom) -> bool:
     """Whether the target's unit can belong to the metric."""
     if target.kind == "6":
         return True
-    if target.name == "N":
+    if target.name in ("N", "rel"):
         return True
     if target.name == "per_s":
         return False

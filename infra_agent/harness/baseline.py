@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import math
-
 from infra_agent.changes.change import STOCK
 from infra_agent.errors import StackError
 from infra_agent.harness.figure import quantity_name, why_no_value
-from infra_agent.harness.ladder import ASSUMED_SD_LOG, End, give_verdict, screen_seed
+from infra_agent.harness.ladder import End, give_verdict, screen_seed
 from infra_agent.harness.launching import launched
 from infra_agent.harness.measuring import Measured, measure_load, record_reference_answers, record_snapshot
 from infra_agent.harness.memory import launch_logs, reference_answers
-from infra_agent.harness.proving import MDE_BLOCKS, record_noise
+from infra_agent.harness.noise import know_noise, record_noise, require_provable, tell_prior
 from infra_agent.harness.session import Session
-from infra_agent.judge.calibrate import block_sd_from_launches, mde_ratio
 from infra_agent.ledger import kinds as k
 
 
 def measure_stock(session: Session) -> None:
-    """Stock's figure, effective state and answers, on one launch. Raises StackError when the figure is withheld."""
+    """Stock's figure, effective state and answers, on one launch; then whether the goal can be proved at all.
+
+    Raises StackError when the figure is withheld, NotProvable when the goal asks for less than can be proved.
+    """
+    tell_prior(session)
     started_s = session.clock()
     session.narrator.status("starting the stock stack")
     with launched(session, STOCK, arm="stock", purpose="baseline", lane="agent", reporter=True) as launch:
@@ -39,7 +40,8 @@ def measure_stock(session: Session) -> None:
             where=session.stack.reference.prompts,
             hint="infra-agent runs show last --json names each failed answer under observations",
         )
-    _assume_noise(session)
+    know_noise(session)
+    require_provable(session)
 
 
 def baseline_complete(session: Session) -> bool:
@@ -112,18 +114,3 @@ def _tell_baseline(session: Session, measured: Measured, wall_s: float) -> None:
     ]
     text = "   ".join([f"{name} {quantity.value:.4g} {quantity.unit}{interval}", *others])
     session.narrator.line("Baseline", text, wall_s)
-
-
-def _assume_noise(session: Session) -> None:
-    """Before stock was launched three times its noise is assumed, and said to be."""
-    if session.state.noise is not None:
-        return
-    mde = mde_ratio(block_sd_from_launches(ASSUMED_SD_LOG), MDE_BLOCKS)
-    session.ledger.append(
-        k.NoiseKnown(sd_log=ASSUMED_SD_LOG, mde_ratio=mde, blocks=MDE_BLOCKS, samples=0, source="assumed")
-    )
-    session.narrator.line(
-        "Noise",
-        f"assumed {100 * (math.exp(ASSUMED_SD_LOG) - 1):.0f} % per launch until stock was launched three times: "
-        f"{MDE_BLOCKS} blocks would show a gain of {100 * (mde - 1):.0f} %",
-    )

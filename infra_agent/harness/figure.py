@@ -52,18 +52,22 @@ def target_ratio(goal: Goal, stock_value: float) -> float:
     return value if goal.direction is Direction.MAXIMISE else 1.0 / value
 
 
-def limit_value(limit: Limit, observation: Observation) -> float | None:
-    """The constrained figure in an observation."""
-    quantity = observation.quantity(quantity_name(limit.metric, limit.statistic))
-    return None if quantity is None else quantity.value
+def limit_words(limit: Limit) -> str:
+    """A constraint's bound in words."""
+    bound = "at most" if limit.bound == "at_most" else "at least"
+    return f"{bound} {limit.value:.4g}" if limit.kind == "absolute" else f"{bound} x{limit.value:.4g} of the base"
 
 
-def limit_holds(limit: Limit, observation: Observation) -> bool | None:
-    """Whether a constraint holds; None when its figure is not there."""
-    value = limit_value(limit, observation)
-    if value is None:
+def beyond_log(limit: Limit, value: float | None, base_value: float | None) -> float | None:
+    """Log of how far a figure lies beyond a constraint: above 0 it is broken; None where a figure is missing or zero.
+
+    `base_value`: the same figure before the change; needed where the constraint is a ratio.
+    """
+    reference = 1.0 if limit.kind == "absolute" else base_value
+    if value is None or reference is None or value <= 0 or reference <= 0:
         return None
-    return value <= limit.value if limit.bound == "at_most" else value >= limit.value
+    beyond = math.log(value) - math.log(limit.value * reference)
+    return beyond if limit.bound == "at_most" else -beyond
 
 
 def requests_needed(goal: Goal, configured: int, concurrency: int) -> int:

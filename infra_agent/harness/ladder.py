@@ -13,10 +13,10 @@ from infra_agent.changes.change import LaunchChange
 from infra_agent.errors import ConfigError, StackError
 from infra_agent.harness.code_engagement import engage_code
 from infra_agent.harness.engagement import judge_engagement
-from infra_agent.harness.figure import limit_holds, limit_value, oriented_log, quantity_name, why_no_value
+from infra_agent.harness.figure import beyond_log, limit_words, oriented_log, quantity_name, why_no_value
 from infra_agent.harness.launching import Launch, launched, require_alive
 from infra_agent.harness.measuring import Measured, collect_answers, measure_load, record, record_snapshot
-from infra_agent.harness.memory import launch_logs, reference_answers, snapshot_of
+from infra_agent.harness.memory import figure_in, figure_of, launch_logs, reference_answers, snapshot_of
 from infra_agent.harness.session import Session
 from infra_agent.harness.tolerance import near_tie_limit
 from infra_agent.judge.plan import plan_blocks
@@ -31,6 +31,8 @@ from probes.numeric.types import Answer
 
 ASSUMED_SD_LOG = 0.05
 """Noise of one launch assumed until it was measured."""
+CLEARLY_BEYOND_SDS = 3.0
+"""One launch that lies so many assumed standard deviations beyond a constraint is not measured further."""
 SHORT_ANSWERS = 0.9
 """A window with fewer tokens per request than this share of the base's says less: not the same work."""
 
@@ -179,11 +181,12 @@ def _screen(session: Session, proposed: k.CandidateProposed, measured: Measured,
     if measured.value is None:
         reason = why_no_value(session.goal, measured.observation)
         return End("invalid", "crashed", "load", reason, (measured.id,))
-    end = _constraints(session, measured) or _says_less(session, proposed, measured)
+    end = _constraints(session, proposed, measured) or _says_less(session, proposed, measured)
     if end is not None:
         return end
-    base_logs = launch_logs(session.state, session.goal, proposed.base)
-    estimate, outcome, reason = screen(oriented_log(session.goal, measured.value), base_logs, ASSUMED_SD_LOG)
+    base_logs = launch_logs(session.state, session.goal, proposed.base, stall_free=True)
+    value = figure_in(session.state.observations[measured.id], session.goal, stall_free=True) or measured.value
+    estimate, outcome, reason = screen(oriented_log(session.goal, value), base_logs, ASSUMED_SD_LOG)
     data = k.EstimateData.model_validate(estimate_data_fields(estimate))
     session.ledger.append(
         k.Screened(
@@ -202,12 +205,15 @@ def _screen(session: Session, proposed: k.CandidateProposed, measured: Measured,
     return End("rejected", cause, "load", reason, (measured.id,), data)
 
 
-def _constraints(session: Session, measured: Measured) -> End | None:
+def _constraints(session: Session, proposed: k.CandidateProposed, measured: Measured) -> End | None:
+    """One window ends a candidate only where noise cannot explain how far it lies beyond; blocks judge the rest."""
     for limit in session.goal.constraints.limits:
-        if limit_holds(limit, measured.observation) is False:
-            name = quantity_name(limit.metric, limit.statistic)
-            value = limit_value(limit, measured.observation)
-            reason = f"{name} is {value:.4g}, {limit.bound.replace('_', ' ')} {limit.value:.4g} is asked"
+        name = quantity_name(limit.metric, limit.statistic)
+        found = measured.observation.quantity(name)
+        value = None if found is None else found.value
+        beyond = beyond_log(limit, value, figure_of(session.state, proposed.base, name))
+        if beyond is not None and value is not None and beyond > CLEARLY_BEYOND_SDS * ASSUMED_SD_LOG:
+            reason = f"{name} is {value:.4g}, {limit_words(limit)} is asked"
             return End("rejected", "infeasible", "load", reason, (measured.id,))
     return None
 
@@ -215,21 +221,11 @@ def _constraints(session: Session, measured: Measured) -> End | None:
 def _says_less(session: Session, proposed: k.CandidateProposed, measured: Measured) -> End | None:
     """Faster by saying less is not faster: the base's tokens per request are the work to be done."""
     now = measured.observation.quantity("mean_output_tokens")
-    before = tokens_per_request(session, proposed.base)
+    before = figure_of(session.state, proposed.base, "mean_output_tokens")
     if now is None or before is None or now.value >= SHORT_ANSWERS * before:
         return None
     reason = f"{now.value:.1f} tokens per request where {proposed.base} gives {before:.1f}: not the same work"
     return End("invalid", "answers_changed", "load", reason, (measured.id,))
-
-
-def tokens_per_request(session: Session, candidate: str) -> float | None:
-    """Mean output tokens per request in the newest valid window of a configuration."""
-    for made in reversed(session.state.standing):
-        if made.candidate == candidate and made.observation.get("probe") == "load":
-            for quantity in made.observation.get("quantities", ()):
-                if quantity["name"] == "mean_output_tokens":
-                    return float(quantity["value"])
-    return None
 
 
 def _last_launch(session: Session, candidate_id: str) -> tuple[str, ...]:

@@ -79,13 +79,13 @@ def load_now(own_pids: Collection[int] = (), sample_s: float = 0.2) -> dict[str,
 
 def busy_neighbours(own_pids: Collection[int], sample_s: float) -> tuple[Neighbour, ...]:
     """Processes outside the trees of `own_pids` and of this process that used more than a fifth of a core."""
-    before = _cpu_times()
+    before = cpu_times()
     started = time.monotonic()
     time.sleep(sample_s)
     elapsed_s = time.monotonic() - started
     ours = {process.pid for pid in {os.getpid(), *own_pids} for process in tree.members(pid)}
     found = []
-    for process, used_s in _cpu_times().items():
+    for process, used_s in cpu_times().items():
         share = (used_s - before.get(process, used_s)) / elapsed_s
         if process.pid not in ours and share > BUSY_SHARE:
             with contextlib.suppress(psutil.Error):
@@ -93,7 +93,8 @@ def busy_neighbours(own_pids: Collection[int], sample_s: float) -> tuple[Neighbo
     return tuple(sorted(found, key=lambda neighbour: -neighbour.cpu_share))
 
 
-def _cpu_times() -> Mapping[psutil.Process, float]:
+def cpu_times() -> Mapping[psutil.Process, float]:
+    """CPU seconds of every process that can be seen."""
     times = {}
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):

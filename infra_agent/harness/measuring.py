@@ -9,10 +9,12 @@ from typing import Literal, NamedTuple
 from infra_agent.changes.change import STOCK
 from infra_agent.errors import BudgetSpent
 from infra_agent.goal.model import Goal, Load
+from infra_agent.harness.disturbance import Watch
 from infra_agent.harness.figure import goal_value, requests_needed
 from infra_agent.harness.launching import Launch, require_alive
 from infra_agent.harness.server import Server
 from infra_agent.harness.session import Session
+from infra_agent.harness.stalls import with_stall_figures
 from infra_agent.ledger import kinds as k
 from probes.base import Against, Cost, Json, Observation, Quantity, Rung, Verdict, Where
 from probes.events import overlap
@@ -65,6 +67,7 @@ def measure_load(
 ) -> Measured:
     """One measured window of the goal's load, with start-up time, memory and CPU use of the engine beside it."""
     cpu_before_s = launch.server.cpu_s()
+    watch = Watch(launch.server.own_pids())
     request = load_request(session, launch.server, seed)
     where = Where(parameter=f"configuration {candidate}", input=f"seed {seed}")
     against = Against() if candidate == STOCK else Against(kind="baseline", name=STOCK)
@@ -81,7 +84,9 @@ def measure_load(
         raise BudgetSpent(f"the budget ended in the middle of a window of {request.requests} requests") from error
     require_alive(launch)
     cpu_s = _used(cpu_before_s, launch.server.cpu_s())
-    observation = with_engine_figures(observation, launch.server, cpu_s)
+    others = watch.seen(launch.server.own_pids()).signals()
+    observation = replace(observation, signals={**observation.signals, **others})
+    observation = with_engine_figures(with_stall_figures(observation, result), launch.server, cpu_s)
     observation_id = record(session, observation, candidate=candidate, lane=lane, purpose=purpose, launch=launch.id)
     if purpose in ("baseline", "screen", "measure"):
         seen = overlap.observe(result.records)

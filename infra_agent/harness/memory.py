@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from infra_agent.changes.change import STOCK
 from infra_agent.goal.model import Goal
 from infra_agent.harness.figure import oriented_log, quantity_name
+from infra_agent.harness.stalls import stall_free_name
 from infra_agent.ledger import kinds as k
 from infra_agent.ledger.state import RunState
 from probes.base import Json
@@ -35,24 +36,31 @@ def reference_answers(state: RunState) -> tuple[Answer, ...] | None:
     return None
 
 
-def figure_in(made: k.ObservationMade, goal: Goal) -> float | None:
-    """The goal's figure in a recorded load observation."""
+def figure_in(made: k.ObservationMade, goal: Goal, *, stall_free: bool = False) -> float | None:
+    """The goal's figure in a recorded load observation; `stall_free`: without its stalls, where it had some."""
     observation = made.observation
     if observation.get("probe") != "load" or observation.get("verdict") != "pass":
         return None
     name = quantity_name(goal.metric, goal.statistic)
-    values = [q["value"] for q in observation.get("quantities", ()) if q["name"] == name and q["value"] > 0]
+    without = stall_free_name(goal.metric, goal.statistic) if stall_free else None
+    names = (without, name) if without is not None else (name,)
+    values = [value for wanted in names if (value := quantity_in(made, wanted)) is not None and value > 0]
     return values[0] if values else None
 
 
 def launch_logs(
-    state: RunState, goal: Goal, candidate: str, purposes: tuple[str, ...] = FIGURE_PURPOSES
+    state: RunState,
+    goal: Goal,
+    candidate: str,
+    purposes: tuple[str, ...] = FIGURE_PURPOSES,
+    *,
+    stall_free: bool = False,
 ) -> list[float]:
     """Oriented logs of the goal's figure, one per launch of this configuration, oldest first."""
     values = []
     for made in state.standing:
         if made.candidate == candidate and made.purpose in purposes:
-            value = figure_in(made, goal)
+            value = figure_in(made, goal, stall_free=stall_free)
             if value is not None:
                 values.append(oriented_log(goal, value))
     return values
@@ -61,3 +69,13 @@ def launch_logs(
 def quantity_in(made: k.ObservationMade, name: str) -> float | None:
     """A quantity of a recorded observation by name."""
     return next((q["value"] for q in made.observation.get("quantities", ()) if q["name"] == name), None)
+
+
+def figure_of(state: RunState, candidate: str, name: str) -> float | None:
+    """A quantity in the newest load window of a configuration that has it."""
+    for made in reversed(list(state.observations.values())):
+        if made.candidate == candidate and made.observation.get("probe") == "load":
+            value = quantity_in(made, name)
+            if value is not None:
+                return value
+    return None

@@ -1,49 +1,57 @@
-"""Takes a candidate to the judge: AB/BA blocks with a fresh launch per arm, until a planned look decides."""
+"""Takes a candidate to the judge: AB/BA blocks with a fresh launch per arm, until a planned look decides.
+
+Covered: blocks that are not valid (measured again in the same order), neighbours, looks of earlier sessions.
+Not covered: what a look says (`judge`), and what follows from it (`verdicts`).
+"""
 
 from __future__ import annotations
 
 import math
+import time
+from itertools import takewhile
 from typing import Literal
 
-from infra_agent.changes.change import STOCK
 from infra_agent.errors import StackError
-from infra_agent.harness.figure import oriented_log
+from infra_agent.harness import disturbance
+from infra_agent.harness.evidence import Stage, evidence_of
 from infra_agent.harness.ladder import SHORT_ANSWERS, estimate_data_fields
 from infra_agent.harness.launching import launched
 from infra_agent.harness.measuring import Measured, measure_load
-from infra_agent.harness.memory import launch_logs
 from infra_agent.harness.session import Session
-from infra_agent.judge.calibrate import mde_ratio, noise_sd
-from infra_agent.judge.decide import decide
-from infra_agent.judge.plan import LOOKS, plan_blocks
+from infra_agent.judge import evidence as judging
+from infra_agent.judge.estimate import MIN_BLOCKS, estimate
+from infra_agent.judge.evidence import Evidence
+from infra_agent.judge.plan import LOOKS, next_block
 from infra_agent.judge.types import Arm, Block, Look
 from infra_agent.ledger import kinds as k
 
-Stage = Literal["prove", "final", "honesty"]
-MAX_BLOCKS = 16
 MAX_BAD_BLOCKS = 3
 MAX_CANDIDATE_FAULTS = 2
 """A candidate that fails in two of its launches is not judged by the launches that survive."""
 CANDIDATE_FAULT = "candidate"
-MDE_BLOCKS = 12
+MAX_DISTURBED_IN_A_ROW = 6
+DISTURBED = ("neighbour", "throttled", "client")
+CLIENT_CHECK = "client delay"
+"""A client that woke late measured itself; what kept it from its core is not the candidate's fault."""
+QUIET_WAIT_S = 30.0
+_QUIET_SAMPLE_S = 1.0
 FUTILE_AT_FIRST = 0.97
 
 
-def measure_blocks(session: Session, candidate: str, base: str, stage: Stage, lane: k.Lane, count: int) -> list[float]:
-    """Measure until `count` valid blocks exist; returns their oriented log-ratios, oldest first.
+def measure_blocks(session: Session, candidate: str, base: str, stage: Stage, lane: k.Lane, count: int) -> Evidence:
+    """Measure until `count` valid blocks exist; returns what they say.
 
     Blocks of earlier sessions count. Raises StackError after three bad blocks, BudgetSpent when time is out.
     """
-    while len(valid_blocks(session, candidate, stage)) < count:
+    while True:
         done = _blocks(session, candidate, stage)
-        bad = [block for block in done if not block.valid]
-        faults = sum(block.reason.startswith(CANDIDATE_FAULT) for block in bad)
-        if len(bad) >= MAX_BAD_BLOCKS or faults >= MAX_CANDIDATE_FAULTS:
-            raise StackError(f"{len(bad)} blocks were not valid: {bad[-1].reason}", where=f"{candidate} against {base}")
+        valid = sum(block.valid for block in done)
+        if valid >= count:
+            return evidence_of(session.state, session.goal, candidate, stage).first(count)
+        _require_measurable(done, candidate, base)
         session.budget.require(block_wall_s(session), "another block")
-        block = plan_blocks(session.seed, 1, start=_planned(session, candidate, stage), stage=stage)[0]
+        block = next_block(session.seed, valid, _planned(session, candidate, stage), stage)
         _measure_block(session, candidate, base, stage, lane, block)
-    return log_ratios(session, candidate, stage)[:count]
 
 
 def look_at(session: Session, candidate: str, base: str, stage: Stage, lane: k.Lane, max_blocks: int) -> Look:
@@ -54,10 +62,10 @@ def look_at(session: Session, candidate: str, base: str, stage: Stage, lane: k.L
     planned = [count for count in LOOKS if count <= max_blocks]
     taken = {look.blocks for look in session.state.candidates[candidate].looks if look.stage == stage}
     for count in planned:
-        logs = measure_blocks(session, candidate, base, stage, lane, count)
-        look = decide(logs, count, max_blocks=planned[-1])
+        found = measure_blocks(session, candidate, base, stage, lane, count)
+        look = judging.look_at(found, max_blocks=planned[-1])
         if count not in taken:
-            _record_look(session, candidate, stage, look)
+            _record_look(session, candidate, stage, look, found)
         if look.decision is not None or count == planned[-1] or (stage != "final" and is_futile(look)):
             return look
     raise ValueError(f"max_blocks is below the first look, {LOOKS[0]}")
@@ -71,20 +79,6 @@ def is_futile(look: Look) -> bool:
     return look.decision is None and look.estimate.ratio <= (FUTILE_AT_FIRST if look.blocks == LOOKS[0] else 1.0)
 
 
-def valid_blocks(session: Session, candidate: str, stage: Stage) -> list[k.BlockMeasured]:
-    """The valid blocks of a stage, oldest first."""
-    return [block for block in _blocks(session, candidate, stage) if block.valid]
-
-
-def log_ratios(session: Session, candidate: str, stage: Stage) -> list[float]:
-    """Oriented log-ratios of the valid blocks."""
-    return [
-        oriented_log(session.goal, block.candidate_value) - oriented_log(session.goal, block.base_value)
-        for block in valid_blocks(session, candidate, stage)
-        if block.candidate_value is not None and block.base_value is not None
-    ]
-
-
 def block_wall_s(session: Session) -> float:
     """Seconds that one block takes: the mean so far, or twice the mean launch."""
     blocks = [b.wall_s for c in session.state.candidates.values() for b in c.blocks if b.valid]
@@ -92,20 +86,6 @@ def block_wall_s(session: Session) -> float:
         return sum(blocks) / len(blocks)
     launches = [launch.wall_s for launch in session.state.launches_ended.values() if launch.outcome == "stopped"]
     return 2 * sum(launches) / len(launches) if launches else 2 * session.stack.limits.start_timeout_s
-
-
-def record_noise(session: Session) -> None:
-    """Update the noise floor from stock's launches: at least three are needed."""
-    logs = launch_logs(session.state, session.goal, STOCK)
-    if len(logs) < 3:
-        return
-    sd_log = noise_sd([logs])
-    session.ledger.append(
-        k.NoiseKnown(
-            sd_log=sd_log, mde_ratio=mde_ratio(sd_log * 2**0.5, MDE_BLOCKS), blocks=MDE_BLOCKS, samples=len(logs),
-            source="stock arms",
-        )
-    )  # fmt: skip
 
 
 def _planned(session: Session, candidate: str, stage: Stage) -> int:
@@ -118,8 +98,25 @@ def _blocks(session: Session, candidate: str, stage: Stage) -> list[k.BlockMeasu
     return [block for block in session.state.candidates[candidate].blocks if block.stage == stage]
 
 
+def _require_measurable(done: list[k.BlockMeasured], candidate: str, base: str) -> None:
+    """Give up on a pair that cannot be measured. What disturbs from outside is nobody's fault and may pass."""
+    where = f"{candidate} against {base}"
+    in_a_row = list(takewhile(lambda block: block.reason.startswith(DISTURBED), reversed(done)))
+    if len(in_a_row) >= MAX_DISTURBED_IN_A_ROW:
+        raise StackError(
+            f"{len(in_a_row)} blocks in a row were disturbed from outside: {in_a_row[0].reason}",
+            where=where,
+            hint='stop what else is running, or set limits.neighbours = "record" to measure in spite of it',
+        )
+    bad = [block for block in done if not block.valid and not block.reason.startswith(DISTURBED)]
+    faults = sum(block.reason.startswith(CANDIDATE_FAULT) for block in bad)
+    if len(bad) >= MAX_BAD_BLOCKS or faults >= MAX_CANDIDATE_FAULTS:
+        raise StackError(f"{len(bad)} blocks were not valid: {bad[-1].reason}", where=where)
+
+
 def _measure_block(session: Session, candidate: str, base: str, stage: Stage, lane: k.Lane, block: Block) -> None:
     started_s = session.clock()
+    earlier = disturbance.others_before(session.state.observations)
     measured: dict[Arm, Measured] = {}
     reason = ""
     for arm in block.order:
@@ -129,6 +126,9 @@ def _measure_block(session: Session, candidate: str, base: str, stage: Stage, la
             measured[arm] = _measure_arm(session, which, arm, stage, lane, block.seed)
         except StackError as error:
             reason = f"{arm} arm: {error.message}"
+            break
+        reason = _disturbed(session, arm, measured[arm], earlier)
+        if reason:
             break
     reason = reason or _not_comparable(measured)
     base_arm, candidate_arm = measured.get(Arm.BASE), measured.get(Arm.CANDIDATE)
@@ -144,12 +144,36 @@ def _measure_block(session: Session, candidate: str, base: str, stage: Stage, la
         )
     )  # fmt: skip
     _tell_block(session, candidate, base, stage, reason)
+    if reason.startswith(DISTURBED):
+        _wait_for_quiet(session, earlier)
 
 
 def _measure_arm(session: Session, which: str, arm: Arm, stage: Stage, lane: k.Lane, seed: int) -> Measured:
     purpose: Literal["final", "block"] = "final" if stage == "final" else "block"
     with launched(session, which, arm=arm.value, purpose=purpose, lane=lane) as launch:
         return measure_load(session, launch, candidate=which, lane=lane, purpose=purpose, seed=seed)
+
+
+def _disturbed(session: Session, arm: Arm, measured: Measured, earlier: list[float]) -> str:
+    """What happened outside the stack during a window and not in earlier ones; empty when nothing did."""
+    observation, reason = measured.observation, ""
+    if session.stack.limits.neighbours == "void":
+        reason = disturbance.what_disturbed(observation.signals, earlier)
+    late = next((check for check in observation.checks if check.name == CLIENT_CHECK and not check.ok), None)
+    if not reason and late is not None:
+        reason = f"client late: {late.measured} (limit: {late.limit})"
+    return f"{reason}, during the {arm} arm" if reason else ""
+
+
+def _wait_for_quiet(session: Session, earlier: list[float]) -> None:
+    """Give a neighbour some time to end; launching beside it would only be measured again."""
+    deadline_s = session.clock() + min(QUIET_WAIT_S, session.budget.remaining_s() / 4)
+    while session.clock() < deadline_s:
+        session.narrator.status("waiting for the neighbour to end")
+        watch = disturbance.Watch()
+        time.sleep(_QUIET_SAMPLE_S)
+        if not disturbance.what_disturbed(watch.seen().signals(), earlier):
+            return
 
 
 def _not_comparable(measured: dict[Arm, Measured]) -> str:
@@ -164,25 +188,41 @@ def _not_comparable(measured: dict[Arm, Measured]) -> str:
 
 
 def _tell_block(session: Session, candidate: str, base: str, stage: Stage, reason: str) -> None:
-    logs = log_ratios(session, candidate, stage)
     label = {"prove": "Proving", "final": "Final", "honesty": "Honesty"}[stage]
+    pair = f"{candidate} against {base}"
     if reason:
-        session.narrator.line(label, f"{candidate} against {base}   block not valid, measured again: {reason}")
+        session.narrator.line(label, f"{pair}   block invalid, measured again: {reason}")
         return
-    running = math.exp(sum(logs) / len(logs))
-    left_s = session.budget.remaining_s()
+    found = evidence_of(session.state, session.goal, candidate, stage)
+    left_min = session.budget.remaining_s() / 60
     session.narrator.line(
         label,
-        f"{candidate} against {base}   block {len(logs)}   x{running:.2f}   {left_s / 60:.0f} min of budget left",
+        f"{pair}   block {len(found.plain)}   {running_words(found)}   {left_min:.0f} min of budget left",
         session.state.candidates[candidate].blocks[-1].wall_s,
     )
 
 
-def _record_look(session: Session, candidate: str, stage: Stage, look: Look) -> None:
+def running_words(found: Evidence) -> str:
+    """The ratio so far, with a 95 % interval from three blocks on: what a fixed number of blocks would say."""
+    logs = found.log_ratios
+    if len(logs) < MIN_BLOCKS:
+        return f"x{math.exp(sum(logs) / len(logs)):.3g}"
+    so_far = estimate(logs)
+    stalled = sum(sum(arm.stalled) for arm in found.stalls) if found.stalls else 0
+    words = f"x{so_far.ratio:.3g} [{so_far.low:.3g}, {so_far.high:.3g}]"
+    return f"{words}, {stalled} of {2 * len(logs)} runs stalled" if stalled else words
+
+
+def _record_look(session: Session, candidate: str, stage: Stage, look: Look, found: Evidence) -> None:
+    base, changed = found.stalls or (None, None)
     session.ledger.append(
         k.Looked(
             candidate=candidate, stage=stage, blocks=look.blocks, alpha=look.alpha,
             estimate=k.EstimateData.model_validate(estimate_data_fields(look.estimate)),
             decision=look.decision.value if look.decision else None, reason=look.reason,
+            basis=found.basis,
+            guards=tuple(k.GuardData(name=g.name, state=g.state, p=g.p, reason=g.reason) for g in look.guards),
+            base_stalls=sum(base.stalled) if base else None,
+            candidate_stalls=sum(changed.stalled) if changed else None,
         )
     )  # fmt: skip

@@ -127,18 +127,11 @@ def serve(
             writable += [directory] if directory != scratch else []
         started_at = clock()
         process = ManagedProcess.start(
-            plan.argv,
-            env=env,
-            cwd=scratch,
-            log_path=log_path,
-            walls=walls,
-            writable=writable,
-            readable=named_paths(stack),
-            overlays=overlays,
+            plan.argv, env=env, cwd=scratch, log_path=log_path, walls=walls, writable=writable,
+            readable=named_paths(stack), overlays=overlays, hand_over=reached,
             secrets=secret_values(os.environ, plan.env) | flag_values(plan.argv),
-            hand_over=reached,
             limits=limits_for(stack.limits.memory_bytes, scratch),
-        )
+        )  # fmt: skip
         cleanup.push(lambda error, *_: _take_down(process, plan, stack, tell, reached, failing=error is not None))
         tell(f"started {engine.name}, pid {process.pid}")
         found = _wait(process, plan, engine, stack, clock, started_at, reached)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from infra_agent.errors import BudgetSpent, StackError
+from infra_agent.harness.evidence import Stage
 from infra_agent.harness.ladder import End, estimate_data_fields, give_verdict
-from infra_agent.harness.proving import CANDIDATE_FAULT, MAX_BLOCKS, Stage, block_wall_s, look_at, record_noise
+from infra_agent.harness.noise import record_noise
+from infra_agent.harness.proving import CANDIDATE_FAULT, block_wall_s, look_at
 from infra_agent.harness.session import Session
-from infra_agent.judge.decide import cause
+from infra_agent.judge.decide import MAX_BLOCKS, cause
 from infra_agent.judge.plan import LOOKS
 from infra_agent.judge.types import Look
 from infra_agent.ledger import kinds as k

@@ -1,9 +1,9 @@
 """The noise floor, from launches of the same configuration, and what it allows to be proved.
 
 Values are natural logs of the goal's metric, one per launch; a group holds launches of one configuration.
-Covered: pooled and robust standard deviation, minimum detectable ratio, share of stalled launches with its interval.
-Not covered: telling run noise, launch effect and drift apart; a drift that a block does not cancel is part of a
-block's noise and is seen only in blocks (`block_sd`).
+Covered: A/A blocks (noise of a block, of a launch, and drift between blocks), launches in a row, pooled deviations,
+what can be proved with how many blocks and in which time.
+Not covered: telling run noise and launch effect apart, which would take two windows per launch.
 """
 
 from __future__ import annotations
@@ -11,43 +11,26 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 
-from infra_agent.judge.estimate import t_quantile
+from infra_agent.judge.decide import blocks_needed, provable_ratio
+from infra_agent.judge.plan import LOOKS
 
 Groups = Sequence[Sequence[float]]
 
-_QUARTILE = 0.6744897501960817
-_Z95 = 1.959963984540054
-STALL_LOSS = 0.15
-STALL_SDS = 5.0
+EFFECTS = (1.01, 1.02, 1.03, 1.05, 1.10, 1.20, 1.50, 2.0)
+"""Gains whose cost is told."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StallRate:
-    """Share of launches that fell far below their configuration's median, with a 95 % Wilson interval."""
-
-    stalled: int
-    launches: int
-    rate: float
-    low: float
-    high: float
-
-
-def noise_sd(samples_log: Groups, *, robust: bool = False) -> float:
+def noise_sd(samples_log: Groups) -> float:
     """Standard deviation of one launch's log value within a configuration.
 
-    `robust` uses the median distance of two launches, which a few stalls do not move. ValueError when no group has two
-    launches or a value is not finite.
+    ValueError when no group has two launches or a value is not finite.
     """
     groups = _checked(samples_log)
     if not groups:
         raise ValueError("noise needs at least two launches of one configuration")
-    if robust:
-        distances = [abs(a - b) for group in groups for a, b in combinations(group.tolist(), 2)]
-        return float(np.median(distances)) / (_QUARTILE * math.sqrt(2))
     squares = sum(float(((group - group.mean()) ** 2).sum()) for group in groups)
     return math.sqrt(squares / sum(group.size - 1 for group in groups))
 
@@ -57,46 +40,76 @@ def block_sd_from_launches(sd_launch_log: float) -> float:
     return math.sqrt(2) * sd_launch_log
 
 
-def block_sd(log_ratios: Sequence[float]) -> float:
-    """Standard deviation of measured block log-ratios; what drift leaves inside a block is in it."""
-    return noise_sd([log_ratios])
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AaNoise:
+    """What A/A blocks show: standard deviations of logs. `drift_sd`: what block means vary beyond launch noise."""
+
+    block_sd: float
+    launch_sd: float
+    drift_sd: float
+    blocks: int
 
 
-def mde_ratio(sd_log_block: float, blocks: int, power: float = 0.8, alpha: float = 0.05) -> float:
-    """Smallest true ratio above 1 that `blocks` blocks show with this power in one two-sided test."""
-    if not (math.isfinite(sd_log_block) and sd_log_block >= 0):
-        raise ValueError(f"a standard deviation is at least 0, not {sd_log_block}")
-    if blocks < 2:
-        raise ValueError(f"a detectable effect needs at least 2 blocks, not {blocks}")
-    if not (0 < power < 1 and 0 < alpha < 1):
-        raise ValueError("power and alpha lie between 0 and 1")
-    quantiles = t_quantile(1 - alpha / 2, blocks - 1) + t_quantile(power, blocks - 1)
-    return math.exp(quantiles * sd_log_block / math.sqrt(blocks))
+def aa_noise(pairs: Sequence[tuple[float, float]]) -> AaNoise:
+    """Noise from blocks whose two launches are the same configuration. ValueError below 3 blocks.
 
-
-def stall_rate(samples_log: Groups) -> StallRate:
-    """Launches more than 15 % and more than 5 robust deviations below their group's median.
-
-    Logs are oriented so that above is better. Groups of fewer than 3 have no usable median and are left out.
+    The truth is known to be no difference, so the deviations are taken from 0 and each block is worth one of freedom.
     """
-    groups = [group for group in _checked(samples_log) if group.size >= 3]
-    if not groups:
-        raise ValueError("a stall shows only among three launches of one configuration or more")
-    far = max(-math.log1p(-STALL_LOSS), STALL_SDS * noise_sd([group.tolist() for group in groups], robust=True))
-    stalled = sum(int((group < np.median(group) - far).sum()) for group in groups)
-    launches = sum(group.size for group in groups)
-    low, high = wilson(stalled, launches)
-    return StallRate(stalled=stalled, launches=launches, rate=stalled / launches, low=low, high=high)
+    values = np.asarray(pairs, dtype=np.float64).reshape(-1, 2)
+    if len(values) < 3 or not np.isfinite(values).all():
+        raise ValueError("A/A noise needs three blocks of two finite values")
+    block_sd = math.sqrt(float(((values[:, 1] - values[:, 0]) ** 2).mean()))
+    between = float(values.mean(axis=1).var(ddof=1)) - block_sd**2 / 4
+    return AaNoise(
+        block_sd=block_sd,
+        launch_sd=block_sd / math.sqrt(2),
+        drift_sd=math.sqrt(max(0.0, between)),
+        blocks=len(values),
+    )
 
 
-def wilson(hits: int, trials: int, z: float = _Z95) -> tuple[float, float]:
-    """Wilson's interval of a proportion; 95 % by default."""
-    if not 0 <= hits <= trials or trials == 0:
-        raise ValueError(f"no proportion: {hits} of {trials}")
-    share, square = hits / trials, z * z / trials
-    middle = (share + square / 2) / (1 + square)
-    half = z * math.sqrt(share * (1 - share) / trials + square / (4 * trials)) / (1 + square)
-    return max(0.0, middle - half), min(1.0, middle + half)
+def block_sd_in_a_row(logs: Sequence[float]) -> float:
+    """Standard deviation of a block's log-ratio, from launches of one configuration right after each other.
+
+    Neighbours in the row are as far apart as the arms of a block, so slow drift is left out as a block leaves it out.
+    """
+    values = np.asarray(logs, dtype=np.float64)
+    if values.size < 3 or not np.isfinite(values).all():
+        raise ValueError("noise in a row needs three finite values")
+    return math.sqrt(float((np.diff(values) ** 2).mean()))
+
+
+def pooled_sd(*known: tuple[float, int]) -> float:
+    """One standard deviation from several, each with its degrees of freedom."""
+    freedom = sum(degrees for _, degrees in known)
+    if freedom < 1:
+        raise ValueError("nothing to pool")
+    return math.sqrt(sum(sd * sd * degrees for sd, degrees in known) / freedom)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """What a number of blocks proves four times in five: a true ratio of at least this."""
+
+    ratio: float
+    blocks: int
+    wall_s: float
+
+
+def reach_within(sd_block: float, block_s: float, time_s: float) -> Reach | None:
+    """The smallest gain that can be proved in this time; None when not even the first look fits."""
+    looks = [look for look in LOOKS if look * block_s <= time_s]
+    reached = [Reach(ratio=provable_ratio(sd_block, n, 0.0), blocks=n, wall_s=n * block_s) for n in looks]
+    return min(reached, key=lambda each: each.ratio, default=None)
+
+
+def reach_of_effects(sd_block: float, block_s: float, effects: Sequence[float] = EFFECTS) -> dict[float, Reach | None]:
+    """For each true gain the blocks and the time that prove it; None where 16 blocks do not."""
+    needed = {effect: blocks_needed(effect, sd_block, threshold=0.0) for effect in effects}
+    return {
+        effect: None if blocks is None else Reach(ratio=effect, blocks=blocks, wall_s=blocks * block_s)
+        for effect, blocks in needed.items()
+    }
 
 
 def _checked(samples_log: Groups) -> list[np.ndarray[tuple[int], np.dtype[np.float64]]]:

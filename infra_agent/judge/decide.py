@@ -1,23 +1,23 @@
 """Three-way decisions at planned looks: accepted, rejected, inconclusive, or go on measuring.
 
-*accepted*: the interval lies above 1 and the estimate reaches 1 + threshold. *rejected*: the interval lies below 1
-(slower) or below 1 + threshold (no gain that matters). At the last look whatever is left is *inconclusive*.
+*accepted*: the interval lies above 1, the estimate reaches 1 + threshold, and every guard holds. *rejected*: the
+interval lies below 1 (slower) or below 1 + threshold (no gain that matters), or a guard is broken. At the last look
+whatever is left is *inconclusive*.
 
-The error of being wrong is shared out over the looks (`SPENDING`, two-sided). At 3 and 6 blocks the exact Wilcoxon test
-cannot reach its share (0.25 and 0.031 are its lowest p), so Student's t is used there; from 9 on the exact test is.
-Each look's interval has the coverage 1 - its share, wider than 95 %, because earlier looks were taken too. Simulated
-error over all looks together when nothing changed: below 2.5 % for "accepted" and for "slower" alike (`docs/judge.md`).
+The error of being wrong is shared out over the looks (`spending`). At 3 and 6 blocks the exact Wilcoxon test cannot
+reach its share (0.25 and 0.031 are its lowest p), so Student's t is used there; from 9 on the exact test is. The
+interval of a look has the coverage 1 - its share, wider than 95 %, because other looks are taken too. Simulated error
+over all looks together when nothing changed: below 2.5 % for "accepted" and for "slower" alike (`docs/judge.md`).
 
 Covered: one candidate against one base, valid blocks only.
-Not covered: what makes a block valid, and the correction for many candidates (each is judged alone; the winner is
-measured again on fresh seeds).
+Not covered: what makes a block valid, which figures a block compares (`evidence`), and the correction for many
+candidates (`claims`; the winner is measured again on fresh seeds).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 
 from infra_agent.judge.estimate import FloatArray, estimate, sd_floor, t_quantile
 from infra_agent.judge.plan import LOOKS
-from infra_agent.judge.types import Decision, Estimate, Look
+from infra_agent.judge.spending import SPENDING
+from infra_agent.judge.types import Decision, Estimate, Guard, Look
 
-SPENDING: Mapping[int, float] = MappingProxyType({3: 0.005, 6: 0.006, 9: 6 / 512, 12: 0.015, 16: 0.028})
 DEFAULT_THRESHOLD = 0.01
 MAX_BLOCKS = LOOKS[-1]
 
@@ -35,7 +35,11 @@ GO_ON, BETTER, SLOWER, NO_GAIN = 0, 1, -1, -2
 
 
 def decide(
-    log_ratios: Sequence[float], blocks_done: int, threshold: float = DEFAULT_THRESHOLD, max_blocks: int = MAX_BLOCKS
+    log_ratios: Sequence[float],
+    blocks_done: int,
+    threshold: float = DEFAULT_THRESHOLD,
+    max_blocks: int = MAX_BLOCKS,
+    guards: Sequence[Guard] = (),
 ) -> Look:
     """The look at `blocks_done` valid blocks. `decision` is None while another look is due.
 
@@ -51,8 +55,8 @@ def decide(
     found = estimate(log_ratios, alpha)
     code = int(classify(np.array([found.ratio]), np.array([found.low]), np.array([found.high]), threshold)[0])
     upcoming = next_look(blocks_done, max_blocks)
-    decision, reason = _words(code, found, threshold, upcoming)
-    return Look(blocks=blocks_done, alpha=alpha, estimate=found, decision=decision, reason=reason)
+    decision, reason = _guarded(code, guards, _seen(found), upcoming) or _words(code, found, threshold, upcoming)
+    return Look(blocks=blocks_done, alpha=alpha, estimate=found, decision=decision, reason=reason, guards=tuple(guards))
 
 
 def classify(ratio: FloatArray, low: FloatArray, high: FloatArray, threshold: float) -> NDArray[np.int8]:
@@ -67,13 +71,16 @@ def next_look(blocks_done: int, max_blocks: int = MAX_BLOCKS) -> int | None:
     return next((look for look in LOOKS if blocks_done < look <= max_blocks), None)
 
 
-def cause(look: Look) -> Literal["proved", "slower", "no_gain", "unclear"] | None:
+def cause(look: Look) -> Literal["proved", "slower", "no_gain", "unclear", "infeasible", "stalls"] | None:
     """Why the look decided as it did, as one word; None while it has not."""
     if look.decision is None:
         return None
     if look.decision is Decision.ACCEPTED:
         return "proved"
     if look.decision is Decision.REJECTED:
+        broken = next((guard for guard in look.guards if guard.state == "broken"), None)
+        if broken is not None and look.estimate.high >= 1.0:
+            return broken.cause
         return "slower" if look.estimate.high < 1.0 else "no_gain"
     return "unclear"
 
@@ -87,6 +94,15 @@ def goal_reached(estimate: Estimate, target_ratio: float) -> Literal["met", "not
     return "not_met" if estimate.high < target_ratio else "undecided"
 
 
+def provable_ratio(sd_log: float, look: int, threshold: float = DEFAULT_THRESHOLD, power: float = 0.8) -> float:
+    """The smallest true gain that the judge accepts at this look with this power, on blocks that vary by `sd_log`."""
+    if not (math.isfinite(sd_log) and sd_log >= 0):
+        raise ValueError(f"a standard deviation is at least 0, not {sd_log}")
+    half = t_quantile(1 - SPENDING[look] / 2, look - 1) * max(sd_log, sd_floor(look)) / math.sqrt(look)
+    luck = t_quantile(power, look - 1) * sd_log / math.sqrt(look)
+    return math.exp(max(half, math.log1p(threshold)) + luck)
+
+
 def blocks_needed(
     effect_ratio: float, sd_log: float, threshold: float = DEFAULT_THRESHOLD, power: float = 0.8
 ) -> int | None:
@@ -96,20 +112,32 @@ def blocks_needed(
     """
     if not (math.isfinite(effect_ratio) and effect_ratio > 0):
         raise ValueError(f"an effect ratio is above 0, not {effect_ratio}")
-    if not (math.isfinite(sd_log) and sd_log >= 0):
-        raise ValueError(f"a standard deviation is at least 0, not {sd_log}")
-    effect = math.log(effect_ratio)
-    practical = math.log1p(threshold) if effect > 0 else 0.0
-    for look in LOOKS:
-        half = t_quantile(1 - SPENDING[look] / 2, look - 1) * max(sd_log, sd_floor(look)) / math.sqrt(look)
-        luck = t_quantile(power, look - 1) * sd_log / math.sqrt(look)
-        if abs(effect) >= max(half, practical) + luck:
-            return look
-    return None
+    effect = math.exp(abs(math.log(effect_ratio)))
+    practical = threshold if effect_ratio > 1 else 0.0
+    return next((look for look in LOOKS if effect >= provable_ratio(sd_log, look, practical, power)), None)
+
+
+def _guarded(code: int, guards: Sequence[Guard], seen: str, upcoming: int | None) -> tuple[Decision | None, str] | None:
+    """What the guards decide; None when they leave it to the gain. A loss needs no guard to be rejected."""
+    if code in (SLOWER, NO_GAIN):
+        return None
+    broken = [guard.reason for guard in guards if guard.state == "broken"]
+    if broken:
+        return Decision.REJECTED, f"{seen}, but {broken[0]}"
+    left = [guard.reason for guard in guards if guard.state == "open"]
+    if code != BETTER or not left:
+        return None
+    if upcoming is not None:
+        return None, f"{seen}: better than the base, but {left[0]}; the next look is at {upcoming} blocks"
+    return Decision.INCONCLUSIVE, f"{seen}: better than the base, but not accepted: {left[0]}"
+
+
+def _seen(found: Estimate) -> str:
+    return f"x{found.ratio:.4g} [{found.low:.4g}, {found.high:.4g}] over {found.n} blocks"
 
 
 def _words(code: int, found: Estimate, threshold: float, upcoming: int | None) -> tuple[Decision | None, str]:
-    seen = f"x{found.ratio:.4g} [{found.low:.4g}, {found.high:.4g}] over {found.n} blocks"
+    seen = _seen(found)
     if code == BETTER:
         return Decision.ACCEPTED, f"{seen}: better than the base, and by at least {100 * threshold:g} %"
     if code == SLOWER:

@@ -39,6 +39,19 @@ def plan_blocks(seed: int, count: int, start: int = 0, stage: Stage = "prove") -
     return tuple(_block(seed, index, _STAGES.index(stage)) for index in range(start, start + count))
 
 
+def next_block(seed: int, valid: int, used: int, stage: Stage = "prove") -> Block:
+    """The block to measure when a pair has so many valid ones and so many of the stage's seeds were used.
+
+    A block that replaces one that was not valid takes that one's order, so that the valid blocks keep both orders in
+    each pair, and a measurement seed of its own.
+    """
+    if not 0 <= valid <= used:
+        raise ValueError(f"{valid} valid blocks cannot have used {used} seeds")
+    order = plan_blocks(seed, 1, start=valid, stage=stage)[0].order
+    fresh = plan_blocks(seed, 1, start=used, stage=stage)[0]
+    return Block(index=fresh.index, order=order, seed=fresh.seed)
+
+
 def _block(seed: int, index: int, stage: int) -> Block:
     """Drawn per pair and per block, so that no block depends on how many others were asked for."""
     pair, second = divmod(index, 2)

@@ -1,9 +1,8 @@
-"""Seeded worlds of runs in which the truth is known, to measure how often a rule is wrong.
+"""The judge's own rule on many simulated candidates at once: how often is it wrong, how soon is it right?
 
-A run's log value = effect of its arm + run noise + launch effect + drift + stall. Drift goes by position in time,
-one step per run: AR(1), a random walk, or a straight trend. Blocks follow the orders that `plan_blocks` plans.
-Covered: block log-ratios of fresh-launch AB/BA, the judge's decision on many runs at once with the judge's own code.
-Not covered: real engines; drift inside a launch; effects that change with time.
+Blocks follow the orders that `plan_blocks` plans; figures are chosen, estimated and guarded as in a run.
+Covered: all looks with their guards, except constraints (they are the goal's).
+Not covered: stopping early where no gain is in sight (`harness.proving`): it accepts nothing.
 """
 
 from __future__ import annotations
@@ -15,48 +14,46 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from infra_agent.judge.decide import GO_ON, SPENDING, classify
-from infra_agent.judge.estimate import FloatArray, estimate_rows
+from infra_agent.judge.decide import BETTER, DEFAULT_THRESHOLD, GO_ON, NO_GAIN, SLOWER, classify
+from infra_agent.judge.estimate import FloatArray, estimate_rows, walsh_averages
 from infra_agent.judge.plan import LOOKS, plan_blocks
+from infra_agent.judge.spending import SPENDING
+from infra_agent.judge.stalls import DOUBT_P, HARM_P, BoolArray, more_stalls_p, net_of_losses, rare
 from infra_agent.judge.types import Arm
+from infra_agent.judge.worlds import World, simulate_runs
 
-BoolArray = NDArray[np.bool_]
 PLANS = 256
+STALLS_MORE = -3
+"""Code of a candidate that is rejected because it stalls more; the others are `decide`'s."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class World:
-    """How runs vary. `*_sd` are in logs; `held` is False for a world outside what the rule promises."""
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Blocks of many candidates (rows, blocks): oriented log-ratios, and the log of what stalls cost each arm."""
 
-    name: str
-    run_sd: float = 0.0
-    launch_sd: float = 0.0
-    drift_sd: float = 0.0
-    drift_phi: float = 0.9
-    walk_sd: float = 0.0
-    trend_per_run: float = 0.0
-    stall_rate: float = 0.0
-    stall_factor: float = 0.64
-    held: bool = True
+    plain: FloatArray
+    base_loss: FloatArray
+    candidate_loss: FloatArray
 
+    def first(self, count: int, rows: NDArray[np.int64]) -> Blocks:
+        """The first blocks of some rows."""
+        return Blocks(*(values[rows, :count] for values in (self.plain, self.base_loss, self.candidate_loss)))
 
-WORLDS: tuple[World, ...] = (
-    World(name="steady", run_sd=0.012, launch_sd=0.01),
-    World(name="drift", run_sd=0.012, launch_sd=0.01, drift_sd=0.02),
-    World(name="drift, stalls", run_sd=0.012, launch_sd=0.01, drift_sd=0.02, stall_rate=0.08),
-    World(name="noisy, drift", run_sd=0.05, launch_sd=0.01, drift_sd=0.02),
-    World(name="noisy, drift, stalls", run_sd=0.05, launch_sd=0.01, drift_sd=0.02, stall_rate=0.08),
-    World(name="very noisy", run_sd=0.2),
-    World(name="random walk", run_sd=0.02, walk_sd=0.005),
-    World(name="warming trend", run_sd=0.012, launch_sd=0.01, trend_per_run=0.005),
-    World(name="two modes 5 %", run_sd=0.012, drift_sd=0.02, stall_rate=0.5, stall_factor=0.95),
-    World(name="two modes 36 %", run_sd=0.012, drift_sd=0.02, stall_rate=0.5, held=False),
-)
+    @property
+    def stall_free(self) -> FloatArray:
+        """The log-ratios without what stalls cost."""
+        return self.plain + self.candidate_loss - self.base_loss
+
+    @property
+    def log_ratios(self) -> FloatArray:
+        """The log-ratios that are compared."""
+        exception = rare(self.base_loss > 0, self.candidate_loss > 0)
+        return np.where(exception[:, None], self.stall_free, self.plain)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """One entry per simulated candidate: the code of `classify` where it stopped, the blocks it took, its estimate."""
+    """One entry per simulated candidate: the code where it stopped, the blocks it took, its estimate."""
 
     codes: NDArray[np.int8]
     blocks: NDArray[np.int64]
@@ -73,37 +70,25 @@ class Outcomes:
         return float(((self.low <= effect_ratio) & (effect_ratio <= self.high)).mean())
 
 
-def run_logs(
-    world: World, candidate: BoolArray, effect_ratio: float, rng: np.random.Generator, *, relaunched: bool = True
-) -> FloatArray:
-    """Log values of runs in time order; `candidate` (rows, runs) says which arm each one is.
-
-    `relaunched`: every run has a launch of its own; else all runs of an arm share one launch and its effect.
-    """
-    shape = candidate.shape
-    values = rng.normal(0.0, world.run_sd, shape) + np.where(candidate, math.log(effect_ratio), 0.0)
-    launches = rng.normal(0.0, world.launch_sd, shape)
-    values += launches if relaunched else np.where(candidate, launches[:, :1], launches[:, 1:2])
-    values += world.trend_per_run * np.arange(shape[1])
-    if world.walk_sd:
-        values += np.cumsum(rng.normal(0.0, world.walk_sd, shape), axis=1)
-    if world.drift_sd:
-        values += _drift(world, shape, rng)
-    if world.stall_rate:
-        values += np.where(rng.random(shape) < world.stall_rate, math.log(world.stall_factor), 0.0)
-    return values
-
-
-def block_log_ratios(
+def simulate_blocks(
     world: World, effect_ratio: float, rows: int, rng: np.random.Generator, blocks: int = LOOKS[-1]
-) -> FloatArray:
-    """Log-ratios (rows, blocks) of AB/BA blocks in planned order."""
+) -> Blocks:
+    """Blocks in planned order, each of two fresh launches."""
     plans = planned_orders(blocks)
     candidate_first = plans[rng.integers(len(plans), size=rows)]
     arms = np.stack([candidate_first, ~candidate_first], axis=2).reshape(rows, 2 * blocks)
-    values = run_logs(world, arms, effect_ratio, rng).reshape(rows, blocks, 2)
-    difference: FloatArray = values[:, :, 0] - values[:, :, 1]
-    return np.where(candidate_first, difference, -difference)
+    runs = simulate_runs(world, arms, effect_ratio, rng)
+
+    base, candidate = _arms(runs.plain, candidate_first)
+    base_loss, candidate_loss = _arms(runs.loss, candidate_first)
+    return Blocks(plain=candidate - base, base_loss=base_loss, candidate_loss=candidate_loss)
+
+
+def _arms(runs: FloatArray, candidate_first: BoolArray) -> tuple[FloatArray, FloatArray]:
+    """Runs in time order as (base, candidate), one entry per block."""
+    pairs = runs.reshape(*candidate_first.shape, 2)
+    first, second = pairs[:, :, 0], pairs[:, :, 1]
+    return np.where(candidate_first, second, first), np.where(candidate_first, first, second)
 
 
 @lru_cache(maxsize=8)
@@ -114,34 +99,37 @@ def planned_orders(blocks: int) -> BoolArray:
     return orders
 
 
-def judge_rows(log_ratios: FloatArray, threshold: float = 0.01) -> Outcomes:
-    """The judge at all its looks, for every row of block log-ratios (rows, blocks)."""
-    rows, available = log_ratios.shape
+def judge_rows(measured: Blocks, threshold: float = DEFAULT_THRESHOLD) -> Outcomes:
+    """The judge at all its looks, for every row."""
+    rows, available = measured.plain.shape
     codes = np.full(rows, GO_ON, dtype=np.int8)
     blocks = np.zeros(rows, dtype=np.int64)
     ratio, low, high = np.ones((3, rows))
     for look in (look for look in LOOKS if look <= available):
-        open_rows = np.flatnonzero(codes == GO_ON)
-        if open_rows.size == 0:
+        left = np.flatnonzero(codes == GO_ON)
+        if left.size == 0:
             break
-        found = estimate_rows(log_ratios[open_rows, :look], SPENDING[look])
-        ratio[open_rows], low[open_rows], high[open_rows] = np.exp(found.centre), np.exp(found.low), np.exp(found.high)
-        codes[open_rows] = classify(ratio[open_rows], low[open_rows], high[open_rows], threshold)
-        blocks[open_rows] = look
+        part = measured.first(look, left)
+        found = estimate_rows(part.log_ratios, SPENDING[look])
+        ratio[left], low[left], high[left] = np.exp(found.centre), np.exp(found.low), np.exp(found.high)
+        codes[left] = _guarded(classify(ratio[left], low[left], high[left], threshold), part)
+        blocks[left] = look
     return Outcomes(codes=codes, blocks=blocks, ratio=ratio, low=low, high=high)
 
 
 def covers(log_ratios: FloatArray, effect_ratio: float, alpha: float = 0.05) -> float:
-    """Share of rows whose fixed-size interval holds the true ratio."""
+    """Share of rows whose interval at this fixed number of blocks holds the true ratio."""
     found = estimate_rows(log_ratios, alpha)
     truth = math.log(effect_ratio)
     return float(((found.low <= truth) & (truth <= found.high)).mean())
 
 
-def _drift(world: World, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
-    """Stationary AR(1) with standard deviation `drift_sd`."""
-    steps = rng.normal(0.0, world.drift_sd * math.sqrt(1 - world.drift_phi**2), shape)
-    steps[:, 0] = rng.normal(0.0, world.drift_sd, shape[0])
-    for position in range(1, shape[1]):
-        steps[:, position] += world.drift_phi * steps[:, position - 1]
-    return steps
+def _guarded(codes: NDArray[np.int8], measured: Blocks) -> NDArray[np.int8]:
+    """What stalls do to the codes: the same as the guards of `evidence` do in a run."""
+    more = more_stalls_p(measured.base_loss > 0, measured.candidate_loss > 0)
+    gain = np.median(walsh_averages(measured.stall_free), axis=1)
+    net = net_of_losses(gain, measured.base_loss, measured.candidate_loss)
+    held_back = (codes == BETTER) & ((more <= DOUBT_P) | (net < 0))
+    codes = np.where(held_back, GO_ON, codes)
+    undecided = (codes != SLOWER) & (codes != NO_GAIN)
+    return np.where(undecided & (more <= HARM_P), STALLS_MORE, codes).astype(np.int8)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal
 
 
 class Decision(StrEnum):
@@ -45,6 +46,34 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """Candidate minus base in the metric's own unit, not oriented."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+    confidence: float
+
+
+Cause = Literal["infeasible", "stalls", "unclear"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guard:
+    """Something else that must hold before a gain is accepted, judged on the same blocks.
+
+    `open`: neither shown to hold nor to be broken. `cause` names the end of a candidate that breaks it.
+    """
+
+    name: str
+    state: Literal["holds", "broken", "open"]
+    reason: str
+    cause: Cause
+    p: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
     """One planned look at the data: the decision so far, or None to go on measuring."""
 
@@ -53,3 +82,4 @@ class Look:
     estimate: Estimate
     decision: Decision | None
     reason: str
+    guards: tuple[Guard, ...] = ()

@@ -6,45 +6,35 @@ Ratios are candidate / base of the goal's metric, oriented so that above 1 is be
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from infra_agent.goal.model import Goal
 from infra_agent.ledger.code_kinds import PatchMade, SourceTaken
-from infra_agent.review.approval import SignedGrant
-from infra_agent.stack.model import ParameterValue, Stack
-
-Lane = Literal["agent", "honesty", "final"]
-Settings = dict[str, ParameterValue]
-SpendKind = Literal["tokens_in", "tokens_out", "usd", "launches", "disk_bytes", "gpu_s"]
-"""What is budgeted beside wall clock (counted by time stamps) and turns (counted by actions)."""
-NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-
-
-class EventData(BaseModel):
-    """Base of all event payloads. `synced` kinds are flushed to disk before the program goes on.
-
-    `ended_by`: for an intent, the kinds that end it; they carry the same `id` or `turn`.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-    kind: ClassVar[str]
-    synced: ClassVar[bool] = False
-    ended_by: ClassVar[tuple[str, ...]] = ()
-
-
-class EstimateData(BaseModel):
-    """A judge.types.Estimate as stored."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-    ratio: float
-    low: float
-    high: float
-    p: float | None
-    n: int
-    confidence: float
-    method: str
+from infra_agent.ledger.gate_kinds import Accepted as Accepted
+from infra_agent.ledger.gate_kinds import Approved as Approved
+from infra_agent.ledger.gate_kinds import Declined as Declined
+from infra_agent.ledger.gate_kinds import WaitingForApproval as WaitingForApproval
+from infra_agent.ledger.judge_kinds import BlockMeasured as BlockMeasured
+from infra_agent.ledger.judge_kinds import ClaimData as ClaimData
+from infra_agent.ledger.judge_kinds import ClaimsAdjusted as ClaimsAdjusted
+from infra_agent.ledger.judge_kinds import DifferenceData as DifferenceData
+from infra_agent.ledger.judge_kinds import FinalMeasured as FinalMeasured
+from infra_agent.ledger.judge_kinds import GuardData as GuardData
+from infra_agent.ledger.judge_kinds import HonestyRow as HonestyRow
+from infra_agent.ledger.judge_kinds import Looked as Looked
+from infra_agent.ledger.judge_kinds import NoiseKnown as NoiseKnown
+from infra_agent.ledger.judge_kinds import VerdictGiven as VerdictGiven
+from infra_agent.ledger.payload import EstimateData as EstimateData
+from infra_agent.ledger.payload import EventData as EventData
+from infra_agent.ledger.payload import Lane as Lane
+from infra_agent.ledger.payload import NotNegative as NotNegative
+from infra_agent.ledger.payload import Settings as Settings
+from infra_agent.ledger.payload import SpendKind as SpendKind
+from infra_agent.ledger.spending_kinds import BudgetReserved as BudgetReserved
+from infra_agent.ledger.spending_kinds import BudgetSettled as BudgetSettled
+from infra_agent.stack.model import Stack
 
 
 class RunStarted(EventData):
@@ -230,181 +220,12 @@ class Screened(EventData):
     wall_s: float
 
 
-class NoiseKnown(EventData):
-    """The noise floor as known now. `mde_ratio`: smallest gain that `blocks` blocks would show with power 0.8."""
-
-    kind: ClassVar[str] = "noise"
-    sd_log: float
-    mde_ratio: float
-    blocks: int
-    samples: int
-    source: Literal["assumed", "calibrated", "stock arms"]
-
-
-class BlockMeasured(EventData):
-    """One AB/BA block. A block that is not valid carries no values and is measured again."""
-
-    kind: ClassVar[str] = "block"
-    candidate: str
-    base: str
-    stage: Literal["prove", "final", "honesty"]
-    index: int
-    order: tuple[str, str]
-    seed: int
-    valid: bool
-    base_value: float | None = None
-    candidate_value: float | None = None
-    base_observation: str = ""
-    candidate_observation: str = ""
-    reason: str = ""
-    wall_s: float = 0.0
-
-
-class Looked(EventData):
-    """A planned look at the blocks so far."""
-
-    kind: ClassVar[str] = "look"
-    candidate: str
-    stage: Literal["prove", "final", "honesty"]
-    blocks: int
-    alpha: float
-    estimate: EstimateData
-    decision: str | None
-    reason: str
-
-
-class VerdictGiven(EventData):
-    """The end of a candidate. `rung` names where it ended; `estimate` is None when nothing valid was measured."""
-
-    kind: ClassVar[str] = "verdict"
-    synced: ClassVar[bool] = True
-    candidate: str
-    decision: Literal["accepted", "rejected", "inconclusive", "invalid"]
-    cause: Literal[
-        "proved",
-        "slower",
-        "no_gain",
-        "unclear",
-        "not_engaged",
-        "answers_changed",
-        "crashed",
-        "infeasible",
-        "out_of_budget",
-        "above_ceiling",
-    ]
-    rung: str
-    estimate: EstimateData | None
-    reason: str
-    evidence: tuple[str, ...] = ()
-    elapsed_s: float
-
-
-class Accepted(EventData):
-    """A proved candidate became the best. `gate`: why no person had to be asked, or who approved.
-
-    `request`: the approved request, for a candidate of a class that waits for a person.
-    """
-
-    kind: ClassVar[str] = "accepted"
-    synced: ClassVar[bool] = True
-    candidate: str
-    gate: str
-    elapsed_s: float
-    request: str = ""
-
-
-class WaitingForApproval(EventData):
-    """A proved candidate of a gated class. It is not applied; the run goes on without it.
-
-    `request`: id of the approval request; `operands`: sha256 of the files that the run reads; `budget_s`: seconds that
-    going on may still spend. Ledgers of version 0.1.0 have none of the three.
-    """
-
-    kind: ClassVar[str] = "waiting"
-    synced: ClassVar[bool] = True
-    candidate: str
-    risk: str
-    reasons: tuple[str, ...]
-    request: str = ""
-    operands: dict[str, str] = Field(default_factory=dict)
-    budget_s: float = 0.0
-
-
-class Approved(EventData):
-    """As many persons as needed have signed. The grants are spent with this event and with nothing else."""
-
-    kind: ClassVar[str] = "approved"
-    synced: ClassVar[bool] = True
-    candidate: str
-    request: str
-    grants: tuple[SignedGrant, ...] = Field(min_length=1)
-
-
-class Declined(EventData):
-    """A person said no: the candidate is closed. With `request_changes` the brain may go on with other proposals."""
-
-    kind: ClassVar[str] = "declined"
-    synced: ClassVar[bool] = True
-    candidate: str
-    request: str
-    decision: Literal["reject", "request_changes"]
-    reason: str
-    grant: SignedGrant
-
-
-class HonestyRow(EventData):
-    """What a plain search found in the same screening time, judged by the same judge."""
-
-    kind: ClassVar[str] = "honesty"
-    method: str
-    agent_screen_s: float
-    search_screen_s: float
-    trials: int
-    best: str | None
-    shared_with: str | None = None
-    decision: str
-    estimate: EstimateData | None
-    reason: str
-
-
-class FinalMeasured(EventData):
-    """The winner relaunched clean on fresh seeds, stock beside it."""
-
-    kind: ClassVar[str] = "final"
-    candidate: str
-    arms: tuple[str, ...]
-    search_seeds: tuple[int, ...]
-    seeds: tuple[int, ...]
-    estimate: EstimateData
-    stock_value: float
-    candidate_value: float
-
-
 class Note(EventData):
     """A line worth keeping: what was not measured, what degraded, what a person should know."""
 
     kind: ClassVar[str] = "note"
     topic: Literal["not_measured", "degraded", "info", "warning", "stalled"]
     text: str
-
-
-class BudgetReserved(EventData):
-    """Set aside before it is spent; on the disk before anything is done. It counts in full until it is settled."""
-
-    kind: ClassVar[str] = "budget_reserved"
-    synced: ClassVar[bool] = True
-    id: str
-    what: str
-    amounts: dict[SpendKind, NotNegative]
-
-
-class BudgetSettled(EventData):
-    """What a reservation really used: failures, cut streams and unreadable answers are charged like any other."""
-
-    kind: ClassVar[str] = "budget_settled"
-    id: str
-    amounts: dict[SpendKind, NotNegative]
-    outcome: str = ""
 
 
 class Interrupted(EventData):
@@ -431,6 +252,6 @@ KINDS: dict[str, type[EventData]] = {
         RunStarted, RunResumed, Recovered, WorkspaceReady, PhaseStarted, LaunchStarted, LaunchEnded, ObservationMade,
         HypothesisStated, CandidateProposed, ActionBegun, ActionTaken, ActionRefused, Screened, NoiseKnown,
         BlockMeasured, Looked, VerdictGiven, Accepted, WaitingForApproval, Approved, Declined, HonestyRow,
-        FinalMeasured, Note, BudgetReserved, BudgetSettled, Interrupted, RunFinished,
+        ClaimsAdjusted, FinalMeasured, Note, BudgetReserved, BudgetSettled, Interrupted, RunFinished,
     )
 }  # fmt: skip

@@ -88,6 +88,9 @@ class StackLimits(_Model):
     stop_timeout_s: float = Field(default=10, gt=0)
     memory_bytes: int | None = Field(default=None, gt=0)
     budget_s: float = Field(default=1200, gt=0, description="used when the goal names no budget")
+    neighbours: Literal["void", "record"] = Field(
+        default="void", description="a neighbour busier than before voids a block, or is only written down"
+    )
 
 
 GatedClass = Literal["memory", "concurrency", "numerics", "production"]

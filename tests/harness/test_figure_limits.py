@@ -6,10 +6,11 @@ import pytest
 from agent.dossiers import GOAL
 from agent.sessions import window
 
-from infra_agent.goal.model import Constraints, Direction, Limit, Metric, Statistic, Target
+from infra_agent.goal.model import Constraints, Direction, Goal, Limit, Metric, Statistic, Target
 from infra_agent.harness.figure import (
+    beyond_log,
     goal_value,
-    limit_holds,
+    limit_words,
     oriented_log,
     quantity_name,
     requests_needed,
@@ -55,15 +56,35 @@ def test_a_withheld_figure_is_none() -> None:
     assert goal_value(LATENCY, window(25.0, ttft_p90_s=0.3)) == pytest.approx(0.3)
 
 
-@pytest.mark.parametrize(("value", "holds"), [(0.4, True), (0.5, True), (0.51, False)])
-def test_a_limit_compares_with_its_own_quantity(value: float, holds: bool) -> None:
+@pytest.mark.parametrize(("value", "sign"), [(0.4, -1), (0.5, 0), (0.51, 1)])
+def test_how_far_a_figure_lies_beyond_a_level_is_above_zero_where_it_is_broken(value: float, sign: int) -> None:
     limit = Limit(metric=Metric.TTFT_S, statistic=Statistic.P90, bound="at_most", value=0.5)
-    assert limit_holds(limit, window(25.0, ttft_p90_s=value)) is holds
+    beyond = beyond_log(limit, value, None)
+    assert beyond is not None
+    assert (beyond > 1e-12) - (beyond < -1e-12) == sign
+    least = limit.model_copy(update={"bound": "at_least"})
+    assert beyond_log(least, value, None) == pytest.approx(-beyond)
+    assert limit_words(limit) == "at most 0.5"
 
 
-def test_a_limit_without_its_quantity_is_unknown_not_held() -> None:
-    limit = Limit(metric=Metric.TTFT_S, statistic=Statistic.P99, bound="at_most", value=0.5)
-    assert limit_holds(limit, window(25.0, ttft_p90_s=0.1)) is None
+def test_a_ratio_is_compared_with_what_it_was_before() -> None:
+    limit = Limit(metric=Metric.TTFT_S, statistic=Statistic.MEAN, bound="at_most", value=1.05, kind="ratio")
+    assert beyond_log(limit, 0.42, 0.4) == pytest.approx(0.0)
+    assert beyond_log(limit, 0.44, 0.4) == pytest.approx(math.log(1.1 / 1.05))
+    assert limit_words(limit) == "at most x1.05 of the base"
+
+
+@pytest.mark.parametrize(("value", "base"), [(None, 0.4), (0.4, None), (0.0, 0.4), (0.4, 0.0)])
+def test_a_constraint_without_a_figure_is_unknown_not_held(value: float | None, base: float | None) -> None:
+    limit = Limit(metric=Metric.TTFT_S, statistic=Statistic.MEAN, bound="at_most", value=1.05, kind="ratio")
+    assert beyond_log(limit, value, base) is None
+
+
+def test_a_ratio_is_no_part_of_an_slo() -> None:
+    limit = Limit(metric=Metric.TTFT_S, statistic=Statistic.MEAN, bound="at_most", value=1.05, kind="ratio")
+    goodput = {"metric": Metric.GOODPUT_PER_S, "slo": (limit,)}
+    with pytest.raises(ValueError, match="not a ratio"):
+        Goal.model_validate({**GOAL.model_dump(), **goodput})
 
 
 def test_a_percentile_in_goal_or_limit_raises_the_number_of_requests_to_its_floor() -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +13,7 @@ from hypothesis import strategies as st
 from infra_agent.judge.decide import SPENDING, blocks_needed, cause, decide, goal_reached, next_look
 from infra_agent.judge.estimate import estimate
 from infra_agent.judge.plan import LOOKS
-from infra_agent.judge.types import Decision
+from infra_agent.judge.types import Decision, Guard
 
 SPREAD = np.linspace(-0.01, 0.01, 16)
 
@@ -170,8 +168,34 @@ def test_more_noise_or_a_smaller_gain_needs_more_blocks():
             blocks_needed(*bad)
 
 
-def test_the_documented_shares_are_the_ones_in_use():
-    text = (Path(__file__).parents[2] / "docs" / "judge.md").read_text()
-    for look, alpha in SPENDING.items():
-        shown = f"{alpha:.4f}".rstrip("0")
-        assert re.search(rf"^\| {look} \| {re.escape(shown)}\b", text, re.MULTILINE), (look, shown)
+OPEN = Guard(name="x", state="open", reason="x is not shown to hold", cause="infeasible")
+BROKEN = Guard(name="y", state="broken", reason="y is broken", cause="infeasible")
+HOLDS = Guard(name="z", state="holds", reason="z holds", cause="infeasible")
+
+
+def test_a_gain_is_accepted_only_when_every_guard_holds():
+    logs = around(0.1, 9)
+    assert decide(logs, 9, guards=[HOLDS]).decision is Decision.ACCEPTED
+    waits = decide(logs, 9, guards=[HOLDS, OPEN])
+    assert waits.decision is None
+    assert "x is not shown to hold; the next look is at 12 blocks" in waits.reason
+    ends = decide(logs, 9, max_blocks=9, guards=[OPEN])
+    assert (ends.decision, cause(ends)) == (Decision.INCONCLUSIVE, "unclear")
+
+
+def test_a_broken_guard_rejects_before_the_gain_is_settled():
+    look = decide(around(0.02, 3), 3, guards=[OPEN, BROKEN])
+    assert (look.decision, cause(look)) == (Decision.REJECTED, "infeasible")
+    assert "y is broken" in look.reason
+
+
+def test_a_loss_is_a_loss_whatever_the_guards_say():
+    for guards in ([OPEN], [BROKEN], [HOLDS]):
+        look = decide(around(-0.1, 9), 9, guards=guards)
+        assert (look.decision, cause(look)) == (Decision.REJECTED, "slower")
+
+
+def test_an_open_guard_does_not_hurry_what_the_gain_has_not_settled():
+    look = decide(around(0.02, 3), 3, guards=[OPEN])
+    assert look.decision is None
+    assert "not settled" in look.reason

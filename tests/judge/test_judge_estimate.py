@@ -10,19 +10,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from infra_agent.judge.estimate import estimate, estimate_rows, walsh_averages
+from infra_agent.judge.estimate import attainable_level, difference, estimate, estimate_rows, walsh_averages
 
 LOGS = st.lists(st.integers(-400, 400).map(lambda k: k / 1000), min_size=3, max_size=16)
 ALPHAS = st.sampled_from([0.005, 0.01, 0.02, 0.05, 0.2])
 
 
 def test_six_gains_by_hand():
-    found = estimate([0.06, 0.01, 0.05, 0.02, 0.04, 0.03])
+    found = estimate([0.06, 0.01, 0.05, 0.02, 0.04, 0.03], alpha=2 / 64)
     assert found.ratio == pytest.approx(math.exp(0.035))
     assert (found.low, found.high) == (pytest.approx(math.exp(0.01)), pytest.approx(math.exp(0.06)))
     assert found.p == 2 / 64
-    assert (found.n, found.confidence) == (6, 0.95)
+    assert (found.n, found.confidence) == (6, 1 - 2 / 64)
     assert "Wilcoxon" in found.method
+
+
+def test_between_two_levels_of_the_test_the_ends_lie_between_theirs():
+    logs = [0.06, 0.01, 0.05, 0.02, 0.04, 0.03]
+    # The outermost averages are 0.01 and 0.015 (levels 2/64 and 4/64): 5 % lies at 0.6 of the way.
+    assert math.log(estimate(logs).low) == pytest.approx(0.01 + 0.6 * 0.005)
+    assert math.log(estimate(logs).high) == pytest.approx(0.06 - 0.6 * 0.005)
 
 
 def test_three_gains_by_hand():
@@ -53,7 +60,7 @@ def test_six_equal_values_at_a_level_the_ranks_cannot_reach_still_have_a_width()
 def test_the_interval_uses_the_tabled_wilcoxon_critical_values(n, critical):
     logs = np.random.default_rng(n).normal(0, 0.02, n)
     averages = walsh_averages(logs[None, :])[0]
-    found = estimate(logs.tolist())
+    found = estimate(logs.tolist(), attainable_level(n, 0.05))
     assert math.log(found.low) == pytest.approx(averages[critical])
     assert math.log(found.high) == pytest.approx(averages[-1 - critical])
 
@@ -79,6 +86,8 @@ def test_one_stalled_block_hardly_moves_the_estimate():
 @given(LOGS, ALPHAS)
 @settings(max_examples=300, derandomize=True, database=None, deadline=None)
 def test_p_and_interval_say_the_same(logs, alpha):
+    reached = attainable_level(len(logs), alpha) if len(logs) >= 6 else 0.0
+    alpha = reached or alpha
     found = estimate(logs, alpha)
     assert found.low <= found.ratio <= found.high
     assert (found.p <= alpha) == (not found.low <= 1 <= found.high)
@@ -135,3 +144,12 @@ def test_an_alpha_that_the_exact_test_just_reaches_is_used_up_to_it():
     assert math.log(found.low) == pytest.approx(walsh_averages(logs[None, :])[0][2])
     assert "Wilcoxon" in estimate(logs[:6].tolist(), alpha=2 / 64).method
     assert "Student" in estimate(logs[:6].tolist(), alpha=1.99 / 64).method
+
+
+def test_a_difference_is_in_the_unit_of_the_metric_and_has_no_floor():
+    found = difference([2.0, 3.0, 1.0, 4.0, 2.5, 3.5, 2.2, 2.8, 3.1], alpha=4 / 512)
+    assert found.low < found.value < found.high
+    assert found.value == pytest.approx(2.7, abs=0.2)
+    assert found.n == 9
+    same = difference([1e9, 1e9, 1e9])
+    assert (same.low, same.value, same.high) == (1e9, 1e9, 1e9)

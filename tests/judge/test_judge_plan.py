@@ -5,9 +5,10 @@ from __future__ import annotations
 from itertools import combinations
 from typing import get_args
 
+import numpy as np
 import pytest
 
-from infra_agent.judge.plan import LOOKS, MAX_INDEX, Stage, plan_blocks
+from infra_agent.judge.plan import LOOKS, MAX_INDEX, Stage, next_block, plan_blocks
 from infra_agent.judge.types import Arm
 
 STAGES: tuple[Stage, ...] = get_args(Stage)
@@ -79,3 +80,31 @@ def test_a_plan_that_cannot_be_is_refused(seed, count, start, stage):
 
 def test_no_blocks_is_an_empty_plan():
     assert plan_blocks(1, 0) == ()
+
+
+def test_a_block_that_replaces_another_keeps_its_order_and_has_a_seed_of_its_own():
+    for seed in range(20):
+        planned = plan_blocks(seed, 8)
+        first, again = next_block(seed, 3, 3), next_block(seed, 3, 4)
+        assert first == planned[3]
+        assert again.order == planned[3].order
+        assert again.index == 4
+        assert again.seed == planned[4].seed != planned[3].seed
+
+
+def test_valid_blocks_have_both_orders_in_each_pair_whatever_was_voided():
+    rng = np.random.default_rng(5)
+    for seed in range(20):
+        valid: list[tuple[Arm, Arm]] = []
+        used = 0
+        while len(valid) < 16:
+            block = next_block(seed, len(valid), used)
+            used += 1
+            if rng.random() < 0.7:
+                valid.append(block.order)
+        assert all(one == tuple(reversed(other)) for one, other in zip(valid[::2], valid[1::2], strict=True))
+
+
+def test_more_valid_blocks_than_seeds_used_cannot_be():
+    with pytest.raises(ValueError, match="cannot have used"):
+        next_block(1, 4, 3)

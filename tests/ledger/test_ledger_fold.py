@@ -70,6 +70,8 @@ def test_the_rest_of_the_kinds_reach_their_place():
         candidate_value=75.0,
     )
     begun = k.ActionBegun(turn=0, action={"kind": "measure", "probe": "load"})
+    adjusted = k.ClaimData(candidate="C1", p=0.001, p_adjusted=0.002, survives=True)
+    claims = k.ClaimsAdjusted(family="gain", claims=(adjusted,))
     action = k.ActionTaken(turn=0, action={"kind": "measure", "probe": "load"})
     refused = k.ActionRefused(turn=0, action="measure", error="no such probe")
     interrupted = k.Interrupted(reason="ctrl-c")
@@ -77,7 +79,7 @@ def test_the_rest_of_the_kinds_reach_their_place():
     reserved = k.BudgetReserved(id="B1", what="a launch", amounts={"launches": 1})
     settled = k.BudgetSettled(id="B1", amounts={"launches": 1})
     workspace = k.WorkspaceReady(sources=(), tree="0" * 64, numeric=False, wall_s=0.1)
-    told = (s.waiting("C1"), honesty, final, begun, action, refused, s.note(), interrupted, recovered)
+    told = (s.waiting("C1"), honesty, claims, final, begun, action, refused, s.note(), interrupted, recovered)
     given = (workspace, s.candidate("C1"), *told, reserved, settled)
     state = state_of(s.started(), *given)
     assert state.workspace == workspace

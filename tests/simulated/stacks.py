@@ -32,9 +32,12 @@ def interpreter(folder: Path) -> Path:
 
 def stack_file(
     folder: Path, space: dict[str, list[Any]] | None, env: dict[str, str] | None = None,
-    sources: Sequence[Path] = (), **workload: Any,
+    sources: Sequence[Path] = (), neighbours: str = "record", **workload: Any,
 ) -> Path:  # fmt: skip
-    """An infra-agent.toml in a folder. `space` None: the file has no such table."""
+    """An infra-agent.toml in a folder. `space` None: the file has no such table.
+
+    Tests run beside each other, so neighbours void nothing unless a test asks for it.
+    """
     model = folder / "model"
     model.mkdir(exist_ok=True)
     (model / "config.json").write_text("{}")
@@ -48,7 +51,7 @@ def stack_file(
         *(f"{name} = {json.dumps(values)}" for name, values in (space or {}).items()),
         "[workload]", *(f"{name} = {json.dumps(value)}" for name, value in settings.items()),
         "[reference]", 'oracle = "none"', "max_tokens = 8",
-        "[limits]", "start_timeout_s = 20",
+        "[limits]", "start_timeout_s = 20", f'neighbours = "{neighbours}"',
     ]  # fmt: skip
     path = folder / "infra-agent.toml"
     path.write_text("\n".join(lines) + "\n")

@@ -21,11 +21,13 @@ from infra_agent.publish.report.rows import (
     BlockRow,
     CandidateRow,
     ChangeRow,
+    Corrected,
     DecisionNeeded,
     End,
     FamilyRow,
     PersonRow,
     ScreenRow,
+    StallsRow,
     Undo,
     VerdictRow,
 )
@@ -202,6 +204,8 @@ def _accepted(facts: Facts, candidate: CandidateState, parameters: Sequence[Para
         patch=patch,
         estimate=verdict.estimate if verdict is not None else None,
         final=estimate(final.estimate) if final is not None and own_final else None,
+        corrected=corrected(facts, candidate.proposed.id, "gain"),
+        stalls=_stalls(facts, candidate),
         risk=candidate.proposed.risk,
         gate=candidate.accepted.gate,
         approvals=person_rows(facts, candidate),
@@ -210,6 +214,36 @@ def _accepted(facts: Facts, candidate: CandidateState, parameters: Sequence[Para
         event=facts.seq(candidate.accepted),
         evidence=verdict.evidence if verdict is not None else [source(candidate.seq)],
     )
+
+
+def _stalls(facts: Facts, candidate: CandidateState) -> StallsRow | None:
+    """Stalled runs at the last look that proved it; None where stalls cannot be seen."""
+    looks = [look for look in candidate.looks if look.stage == "prove"]
+    last = looks[-1] if looks else None
+    if last is None or last.base_stalls is None or last.candidate_stalls is None:
+        return None
+    return StallsRow(
+        base=last.base_stalls,
+        candidate=last.candidate_stalls,
+        runs=last.blocks,
+        p=next((finite(guard.p) for guard in last.guards if guard.name == "stalls"), None),
+        corrected=corrected(facts, candidate.proposed.id, "stalls"),
+        compared=last.basis,
+        event=facts.seq(last),
+    )
+
+
+def corrected(facts: Facts, candidate: str, family: str) -> Corrected | None:
+    """A candidate's claim among all that were tested, as last written down."""
+    for seq, data in reversed(facts.of(k.ClaimsAdjusted)):
+        if isinstance(data, k.ClaimsAdjusted) and data.family == family:
+            own = next((claim for claim in data.claims if claim.candidate == candidate), None)
+            if own is None:
+                return None
+            return Corrected(
+                p=own.p, p_adjusted=own.p_adjusted, tested=len(data.claims), survives=own.survives, event=seq
+            )
+    return None
 
 
 def undo_text(change: ChangeRow) -> str:

@@ -23,6 +23,7 @@ from infra_agent.publish.report.model import (
     SpentKind,
     SpentRow,
 )
+from infra_agent.publish.report.rows import DifferenceRow, GuardRow
 
 FIRST_LOOK_BLOCKS = 3
 _FREE_BRAINS = frozenset({"playbook", "search", "script"})
@@ -49,6 +50,7 @@ def noise(facts: Facts) -> Noise | None:
         blocks=known.blocks,
         samples=known.samples,
         source=known.source,
+        measured_at=known.measured_at,
         event=facts.seq(known),
     )
 
@@ -93,6 +95,8 @@ def final(facts: Facts) -> Final | None:
         estimate=row,
         stock_value=measured.stock_value,
         candidate_value=measured.candidate_value,
+        difference=DifferenceRow(**measured.difference.model_dump()) if measured.difference is not None else None,
+        guards=[GuardRow(**guard.model_dump()) for guard in measured.guards],
         blocks=block_rows(facts, [block for block in blocks if block.stage == "final"]),
         event=facts.seq(measured),
     )

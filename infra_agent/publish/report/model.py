@@ -17,8 +17,10 @@ from infra_agent.publish.report.rows import (
     Claim,
     Configuration,
     DecisionNeeded,
+    DifferenceRow,
     EstimateRow,
     FamilyRow,
+    GuardRow,
     HypothesisRow,
     PersonRow,
     Predictor,
@@ -90,13 +92,14 @@ class Answers(Row):
 
 
 class Noise(Row):
-    """The noise floor. `sd`: standard deviation of one block's log ratio."""
+    """The noise floor. `sd`: standard deviation of the log of one launch. `measured_at`: of a stored calibration."""
 
     sd: float
     mde_ratio: float
     blocks: int
     samples: int
     source: str
+    measured_at: str
     event: int
 
 
@@ -129,6 +132,8 @@ class Final(Row):
     estimate: EstimateRow
     stock_value: float
     candidate_value: float
+    difference: DifferenceRow | None
+    guards: list[GuardRow]
     blocks: list[BlockRow]
     event: int
 

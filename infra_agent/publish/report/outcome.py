@@ -91,7 +91,8 @@ def constraints_text(goal: Goal) -> list[str]:
 
 def _limit_text(limit: Limit) -> str:
     bound = limit.bound.replace("_", " ")
-    return f"{metric_text(limit.metric, limit.statistic)} {bound} {_amount(limit.value, limit.metric)}"
+    amount = f"x{limit.value:g} of stock" if limit.kind == "ratio" else _amount(limit.value, limit.metric)
+    return f"{metric_text(limit.metric, limit.statistic)} {bound} {amount}"
 
 
 def _amount(value: float, metric: Metric) -> str:

@@ -149,10 +149,52 @@ class PersonRow(Row):
     event: int | None
 
 
+class Corrected(Row):
+    """A claim among all that were tested (Holm): its p over all looks, the adjusted p, how many were tested."""
+
+    p: float
+    p_adjusted: float
+    tested: int
+    survives: bool
+    event: int
+
+
+class StallsRow(Row):
+    """Stalled runs, of as many runs of each arm. `p`: that the candidate does not stall more; `corrected` is Holm's."""
+
+    base: int
+    candidate: int
+    runs: int
+    p: float | None
+    corrected: Corrected | None
+    compared: Literal["plain", "stall-free"]
+    event: int
+
+
+class DifferenceRow(Row):
+    """Candidate minus stock in the metric's own unit."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+    confidence: float
+
+
+class GuardRow(Row):
+    """A constraint, or stalls: whether it holds on these blocks."""
+
+    name: str
+    state: Literal["holds", "broken", "open"]
+    p: float | None
+    reason: str
+
+
 class AcceptedRow(Row):
     """A proved and applied candidate. `final` is the fresh-seed estimate, None unless it is the winner relaunched.
 
-    `approvals`: who approved it; empty for a class that needs nobody.
+    `corrected` is None where the run has not come to its end. `approvals`: who approved it; empty for a class that
+    needs nobody.
     """
 
     candidate: str
@@ -161,6 +203,8 @@ class AcceptedRow(Row):
     patch: PatchRow | None
     estimate: EstimateRow | None
     final: EstimateRow | None
+    corrected: Corrected | None
+    stalls: StallsRow | None
     risk: str
     gate: str
     approvals: list[PersonRow]
