@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
+from infra_agent.goal.allowance import RELATIVE, allowed_ratio
 from infra_agent.goal.draft import Draft
 from infra_agent.goal.facts import read_facts
 from infra_agent.goal.model import (
@@ -121,7 +122,7 @@ def _metric_of(draft: Draft, statement: Statement) -> Metric | None:
     if atom is not None and target is not None and target.kind == "7" and not fits(atom, target):
         draft.problems.append(f"unit mismatch: '{target.text}' is not a value of '{atom.text}'")
         return None
-    if target is not None and target.kind == "7" and target.name not in ("Q", "G", "N", "plain", "rel"):
+    if target is not None and target.kind == "7" and target.name not in ("Q", "G", "N", "plain", RELATIVE):
         name = name if name not in ("", "plain") else target.name
     if name == "plain":
         words = atom.text if atom is not None else target.text if target else ""
@@ -201,7 +202,7 @@ def _level(statement: Statement, metric: Metric, *, higher: bool) -> Fraction:
     target = statement.target
     if target is None:
         raise TargetProblem("target missing")
-    if target.name == "rel":
+    if target.name == RELATIVE:
         raise TargetProblem(f"target unclear: '{target.text}' is a limit for another metric; say by how much")
     _check_unit(statement, target)
     if statement.sets:
@@ -251,8 +252,13 @@ def _limit(draft: Draft, statement: Statement) -> None:
         return
     higher = metric in HIGHER_IS_BETTER
     in_slo = statement.marker == "Z"
-    if target.name == "rel":
-        _relative_limit(draft, statement, metric, target)
+    if target.name == RELATIVE:
+        try:
+            ratio = allowed_ratio(target, metric, name, in_slo=statement.marker == "Z")
+        except TargetProblem as problem:
+            draft.problems.append(str(problem))
+            return
+        _place_limit(draft, statement, metric, replace(target, number=ratio), in_slo=False)
         return
     cmp = target.cmp or ("at_most" if in_slo and not higher else "")
     if not cmp:
@@ -264,25 +270,8 @@ def _limit(draft: Draft, statement: Statement) -> None:
     _place_limit(draft, statement, metric, target, in_slo=in_slo)
 
 
-def _relative_limit(draft: Draft, statement: Statement, metric: Metric, target: Atom) -> None:
-    """A metric that may get worse by a share of what it was before, and not by more."""
-    higher = metric in HIGHER_IS_BETTER
-    wrong = {"up", "more"} if higher else {"down", "less"}
-    if target.prep in wrong:
-        draft.problems.append(f"contradiction: '{statement.text}' limits {metric.value} from the wrong side")
-        return
-    if statement.marker == "Z":
-        draft.problems.append(f"constraint unclear: '{statement.text}'; an SLO is a level that each request keeps")
-        return
-    if not 0 < target.number < 1:
-        draft.problems.append(f"number out of range: '{target.text}' must lie between 0 and 100 %")
-        return
-    value = 1 - target.number if higher else 1 + target.number
-    _place_limit(draft, statement, metric, replace(target, number=value), in_slo=False)
-
-
 def _place_limit(draft: Draft, statement: Statement, metric: Metric, target: Atom, *, in_slo: bool) -> None:
-    relative = target.name == "rel"
+    relative = target.name == RELATIVE
     slo_like = draft.metric is Metric.GOODPUT_PER_S and metric in LATENCIES and not relative
     per_request = slo_like and (in_slo or not statement.stats)
     if in_slo and not per_request:
