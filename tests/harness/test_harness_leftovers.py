@@ -98,7 +98,11 @@ def test_each_open_launch_is_closed_as_interrupted_with_what_was_found(tmp_path:
 
 def test_the_time_of_a_cut_off_launch_is_what_its_own_session_saw_of_it(tmp_path: Path) -> None:
     with session_in(tmp_path) as session:
-        for data in (launch("L1"), k.Note(topic="info", text="the last that was stored"), k.RunResumed(pid=1, spent_s=1)):
+        for data in (
+            launch("L1"),
+            k.Note(topic="info", text="the last that was stored"),
+            k.RunResumed(pid=1, spent_s=1),
+        ):
             session.ledger.append(data)
         stamps = [at.ts for at in session.state.events]
         close_open_launches(session)
