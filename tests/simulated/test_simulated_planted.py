@@ -19,7 +19,11 @@ from infra_agent.stack.model import LaunchSpec, Stack
 
 pytestmark = pytest.mark.requirement("E5")
 ROOT = Path(infra_agent.__file__).parents[1]
-HARNESS = [sys.executable, "-P", "-m", "infra_agent"]
+TESTS = Path(__file__).parents[1]
+START = "from simulated.worlds import enter; enter('steady'); from infra_agent.cli.main import main; main()"
+HARNESS = [sys.executable, "-P", "-c", START]
+"""As the installed command starts: without the working directory on the path. Time is exact, for busy machines."""
+ENVIRONMENT = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(TESTS)])}
 GOAL = "at 4 concurrent requests, double the output tokens per second within 10 minutes"
 SHADOWED = (
     "json", "typing", "csv", "email", "zipfile", "shutil", "tempfile", "platform", "socket", "ssl", "random",
@@ -81,7 +85,7 @@ class Tree:
 
     def harness(self, *args: str) -> subprocess.CompletedProcess[str]:
         """The real command line, started in the planted tree."""
-        environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+        environ = {**os.environ, **ENVIRONMENT}
         return subprocess.run(
             [*HARNESS, *args], cwd=self.path, env=environ, capture_output=True, text=True, timeout=240,
             stdin=subprocess.DEVNULL,
@@ -107,9 +111,9 @@ def test_nothing_planted_in_the_sources_runs_during_a_whole_run(tree: Tree, tmp_
     before = sorted(path.name for path in tree.path.iterdir())
     assert "transformers 0.0-simulated" in tree.harness("doctor", "--stack", str(stack), *walls).stdout
     args = ["run", "--stack", str(stack), "--goal", GOAL, "--seed", "3", *walls]
-    assert kill_when(tree.path, args, "block", 1, command=HARNESS, env={"PYTHONPATH": str(ROOT)}) == -signal.SIGKILL
+    assert kill_when(tree.path, args, "block", 1, command=HARNESS, env=ENVIRONMENT) == -signal.SIGKILL
     resumed = tree.harness("runs", "resume", "last", *walls)
-    assert resumed.returncode in (0, 1), resumed.stderr
+    assert resumed.returncode == 0, resumed.stderr
     for command in (("runs", "show"), ("runs", "verify"), ("runs", "list"), ("report",), ("playbook", "list")):
         assert tree.harness(*command).returncode == 0
     assert tree.harness("stack", "show", "--stack", str(stack)).returncode == 0

@@ -125,7 +125,6 @@ def test_noise_is_not_called_a_gain(tmp_path: Path) -> None:
     assert verdicts(report_of(tmp_path))["C1"][0] in ("rejected", "inconclusive")
 
 
-@pytest.mark.requirement("L6")
 @pytest.mark.parametrize(("kind", "count"), [("observation", 1), ("block", 2)])
 def test_a_run_killed_in_real_time_is_resumed_to_the_same_end_and_leaves_no_engine(
     tmp_path: Path, kind: str, count: int
