@@ -169,7 +169,7 @@ def _judged_by(stack: Stack) -> list[Path]:
     """Files that decide how a run is judged, wherever they lie: prompts, weights, this program itself."""
     named = [stack.workload.prompts, stack.reference.prompts]
     files = [Path(name) for name in named if not name.startswith("builtin:")]
-    weights = [Path(stack.model)] if stack.engine != COMMAND and Path(stack.model).is_absolute() else []
+    weights = [Path(stack.model)] if Path(stack.model).is_absolute() else []
     own = [Path(module.__file__).parent for module in (infra_agent, probes) if module.__file__]
     return [*files, *weights, *own]
 

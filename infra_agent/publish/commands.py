@@ -53,14 +53,29 @@ def measure_commands(report: Report, configuration: Configuration) -> list[str]:
             return [f"{heading}: never launched in this run"]
         return [heading, _probe(report, report.stack.url)]
     url = _url(configuration.launch)
-    wait = f'until curl -fsS -o /dev/null {url}/health; do kill -0 "$server" || break; sleep 1; done'
+    wait = f'until curl -fsS -o /dev/null {url}{report.stack.health_path}; do kill -0 "$server" || break; sleep 1; done'
     return [
         heading,
-        f"{shell(configuration.launch.argv, configuration.launch.env)} & server=$!",
+        f"{_start(report, configuration, configuration.launch)} & server=$!",
         wait,
         _probe(report, url),
         'kill "$server"; wait "$server"',
     ]
+
+
+def _start(report: Report, configuration: Configuration, launch: LaunchRow) -> str:
+    """The command line as it was started; with a patch the run's own tree has to be mounted, which `stack up` does."""
+    row = next((row for row in report.candidates if row.id == configuration.candidate), None)
+    if row is None or not row.patches:
+        return shell(launch.argv, launch.env)
+    port = urlsplit(_url(launch)).port
+    return shlex.join(["infra-agent", "stack", "up", *_stack(report), "--run", report.run.id, "--port", str(port)])
+
+
+def _stack(report: Report) -> list[str]:
+    """The run's own `--stack`, if it named one."""
+    named = _option(report.run.command, "--stack")
+    return ["--stack", named] if named else []
 
 
 def _url(launch: LaunchRow) -> str:

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from infra_agent.review.code_diff import Difference, differences, parse_source
-from infra_agent.review.code_rules import AROUND, BUILD_FILES, NUMERIC_LIBRARIES, RULES, Rule
+from infra_agent.review.code_rules import AROUND, BUILD_FILES, LOCKS, NUMERIC_LIBRARIES, RULES, Rule
 from infra_agent.stack.engines.base import RiskClass
 
 Finding = tuple[RiskClass, str]
@@ -89,16 +89,49 @@ def _findings(
     file: ChangedFile, changed: Sequence[Difference], sources: Surroundings, numeric: bool
 ) -> Iterator[Finding]:
     known = _imported(file.before or b"") | sources.own_modules
+    rules = (*RULES, *_own_locks(file))
     for difference in changed:
         where = f"{file.path}:{difference.statement.line}"
-        for rule in RULES:
+        for rule in rules:
             if (numeric or not rule.numeric_only) and _holds(rule, difference):
                 yield rule.risk, f"{where} {rule.why}"
         if difference.statement.in_async:
             yield RiskClass.CONCURRENCY, f"{where} runs on an event loop"
         if isinstance(difference.statement.node, _IMPORTS) and difference.side == "added":
             yield from _imports(difference.statement.node, where, known)
+    yield from _moved(file, changed)
     yield from _surface(file, changed)
+
+
+def _own_locks(file: ChangedFile) -> tuple[Rule, ...]:
+    """A rule of the file's own: names that hold a lock, a queue or a pool, whatever they are called."""
+    trees = [parse_source(text) for text in (file.before, file.after) if text is not None]
+    names = frozenset(name.lower() for tree in trees if tree is not None for name in _holders(tree))
+    return (
+        (Rule(risk=RiskClass.CONCURRENCY, why="uses a lock, queue or pool of this file", names=names),) if names else ()
+    )
+
+
+def _holders(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Assign | ast.AnnAssign) or not isinstance(node.value, ast.Call):
+            continue
+        made = node.value.func
+        name = made.attr if isinstance(made, ast.Attribute) else made.id if isinstance(made, ast.Name) else ""
+        if LOCKS & _words(name):
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                yield from _names([target])
+
+
+def _moved(file: ChangedFile, changed: Sequence[Difference]) -> Iterator[Finding]:
+    """The same statement inside a `with` block before and outside it after, or the other way round."""
+    blocks: dict[tuple[str, str], set[tuple[str, ...]]] = {}
+    for difference in changed:
+        statement = difference.statement
+        held = tuple(block for block in statement.around if " of With" in block or " of AsyncWith" in block)
+        blocks.setdefault((statement.text, statement.function), set()).add(held)
+    if any(len(held) > 1 for held in blocks.values()):
+        yield RiskClass.CONCURRENCY, f"{file.path} moves statements into or out of a with block"
 
 
 def _holds(rule: Rule, difference: Difference) -> bool:

@@ -165,6 +165,8 @@ RULES: tuple[Rule, ...] = (
 )
 AROUND = frozenset({RiskClass.NUMERICS, RiskClass.CONCURRENCY})
 """Classes that a statement also has by the `with` blocks and decorators around it: a lock, a compiled kernel."""
+LOCKS = _words("lock rlock semaphore condition barrier event queue executor pool thread process stream")
+"""What a call makes that threads share: names that it is kept under are concurrency wherever they stand."""
 NUMERIC_LIBRARIES = _words(
     "torch numpy jax jaxlib triton cupy tensorflow mlx numba scipy cutlass flashinfer xformers onnxruntime tinygrad"
     " vllm sglang transformers"

@@ -291,7 +291,8 @@ def _anchor(stack: Stack, base: Path) -> Stack:
     python = stack.launch.python
     if python is not None and ("/" in python or python.startswith("~")):
         python = anchored(python)
-    model = stack.model if stack.url is not None or stack.engine == COMMAND else absolute(stack.model)
+    named = stack.engine == COMMAND and not stack.model.startswith(("./", "../", "~"))
+    model = stack.model if stack.url is not None or named else absolute(stack.model)
     command = tuple(absolute(word) for word in stack.launch.command)
     return stack.model_copy(
         update={

@@ -116,6 +116,19 @@ def test_a_line_that_leaves_a_lock_is_concurrency_though_its_words_are_the_same(
     assert strictest(before, after) is RiskClass.CONCURRENCY
 
 
+def test_a_lock_is_known_by_what_it_holds_not_by_what_it_is_called() -> None:
+    head = "class A:\n    def __init__(self):\n        self._turn = threading.Lock()\n\n"
+    before = head + "    def _f(self):\n        with self._turn:\n            x = g()\n"
+    assert strictest(before, before.replace("g()", "h()")) is RiskClass.CONCURRENCY
+
+
+def test_a_line_that_leaves_any_with_block_is_concurrency() -> None:
+    before = "def _f(self):\n    with self.turn:\n        x = g()\n        y = h()\n"
+    after = "def _f(self):\n    with self.turn:\n        x = g()\n    y = h()\n"
+    assert strictest(before, after) is RiskClass.CONCURRENCY
+    assert strictest(before, before.replace("h()", "k()")) is RiskClass.ROUTINE
+
+
 def test_every_line_of_a_coroutine_is_concurrency() -> None:
     before = "async def _h():\n    if x:\n        y = f()\n"
     assert strictest(before, before.replace("f()", "g()")) is RiskClass.CONCURRENCY

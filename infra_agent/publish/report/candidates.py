@@ -93,6 +93,7 @@ def _candidate(facts: Facts, candidate: CandidateState, parameters: Sequence[Par
         base=proposed.base,
         changes=change_rows(proposed, parameters),
         patch=patch_row(facts, proposed),
+        patches=list(proposed.patches),
         settings=dict(proposed.settings),
         digest=proposed.digest,
         risk=proposed.risk,

@@ -64,6 +64,7 @@ class StackInfo(Row):
     model: str
     served_model: str
     url: str | None
+    health_path: str
     digest: str
     workload_sha256: str
     workload: dict[str, Any]

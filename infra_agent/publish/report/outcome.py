@@ -112,6 +112,7 @@ def stack_info(state: RunState) -> StackInfo:
         model=stack.model,
         served_model=stack.served_model or stack.model,
         url=stack.url,
+        health_path=stack.launch.health_path,
         digest=state.started.stack_digest,
         workload_sha256=state.started.workload_sha256,
         workload=json_safe(stack.workload.model_dump()),

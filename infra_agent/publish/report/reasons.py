@@ -188,8 +188,9 @@ def _missing(
     facts: Facts, candidate: CandidateState, apply: list[str], revert: list[str], placebo: list[str]
 ) -> list[str]:
     lines = []
-    if len(candidate.proposed.changes) != 1:
-        lines.append(f"{len(candidate.proposed.changes)} changes at once: none was tested alone")
+    together = changes_together(candidate.proposed)
+    if together != 1:
+        lines.append(f"{together} changes at once: none was tested alone")
     if not _engaged(facts, candidate):
         lines.append("no proof that the change was in effect")
     if not apply:
@@ -199,6 +200,13 @@ def _missing(
     if not placebo:
         lines.append("placebo: stock against stock was not measured")
     return lines
+
+
+def changes_together(proposed: k.CandidateProposed) -> int:
+    """Parameters set and places of code changed: more than one, and their effects cannot be told apart."""
+    diff = proposed.patch.diff if proposed.patch is not None else ""
+    places = sum(line.startswith("@@ ") for line in diff.split("\n"))
+    return len(proposed.changes) + max(places, int(proposed.patch is not None))
 
 
 def _engaged(facts: Facts, candidate: CandidateState) -> bool:

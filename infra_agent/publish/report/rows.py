@@ -275,7 +275,10 @@ class ScreenRow(Row):
 
 
 class CandidateRow(Row):
-    """A proposal and all that happened to it. `verdict` None: it has not ended."""
+    """A proposal and all that happened to it. `verdict` None: it has not ended.
+
+    `patch` is its own code change, `patches` the digests of all that it carries, its base's first.
+    """
 
     id: str
     title: str
@@ -285,6 +288,7 @@ class CandidateRow(Row):
     base: str
     changes: list[ChangeRow]
     patch: PatchRow | None
+    patches: list[str]
     settings: Settings
     digest: str
     risk: str
