@@ -16,7 +16,10 @@ def at_terminal() -> bool:
 def typed(expected: str) -> bool:
     """Whether the person types exactly what is expected. An empty line, the end of input and anything else mean no."""
     print_question(f"Type {expected} and Enter to approve; anything else means no:")
-    line = sys.stdin.readline()
+    try:
+        line = sys.stdin.readline()
+    except UnicodeDecodeError:
+        return False
     return line.endswith("\n") and line.strip() == expected
 
 
@@ -24,7 +27,18 @@ def passphrase(what: str) -> bytes | None:
     """The passphrase of a key, without an echo; None without a terminal to ask at."""
     if not at_terminal():
         return None
-    return getpass.getpass(f"Passphrase of {what}: ", stream=sys.stderr).encode()
+    try:
+        return getpass.getpass(f"Passphrase of {clean(what)}: ", stream=sys.stderr).encode()
+    except EOFError:
+        return None
+
+
+def user_name() -> str:
+    """Who sits here, as the label of their key."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return "this user"
 
 
 def new_passphrase() -> bytes | None:

@@ -24,7 +24,7 @@ from infra_agent.ledger.store import Ledger
 from infra_agent.publish.publish import load_state, publish
 from infra_agent.publish.report.candidates import person_row
 from infra_agent.publish.review.pack import CONFIRM_CHARACTERS, ReviewPack, pack_of
-from infra_agent.review.approval import Decision, Grant, SignedGrant, as_text
+from infra_agent.review.approval import MAX_REASON, Decision, Grant, SignedGrant, as_text
 from infra_agent.review.keys import PublicKey
 from infra_agent.review.local import local_public_key
 from infra_agent.review.verify import needed
@@ -75,7 +75,9 @@ class Gate:
 
     def require_open(self) -> None:
         """UsageError when there is nothing left to decide."""
-        candidate = self.candidate
+        candidate, finished = self.candidate, self.state.finished
+        if finished is not None and finished.outcome != "waiting":
+            raise UsageError(f"run {self.run_dir.name} has ended: {finished.sentence}", where=str(self.run_dir))
         if candidate.declined is not None:
             said = candidate.declined.decision.replace("_", " ")
             raise UsageError(f"{self.ref} was decided already: {said}", hint=f"infra-agent review show {self.ref}")
@@ -104,15 +106,21 @@ class Gate:
     def grant(self, decision: Decision, key: PublicKey, reason: str) -> Grant:
         """The decision to sign, made out to the person whose key it is. ApprovalRefused for a stranger's key."""
         now, policy = self.authority.clock(), recorded_policy(self.state, self.authority.local_key)
-        return Grant(
-            request=self.request.id,
-            decision=decision,
-            reviewer=policy.reviewer(key, self.request.risk, now).name,
-            time=as_text(now),
-            expires=as_text(now + timedelta(seconds=policy.expires_s)),
-            nonce=secrets.token_hex(16),
-            reason=reason,
-        )
+        reviewer = policy.reviewer(key, self.request.risk, now).name
+        try:
+            reason.encode("utf-8")
+            return Grant(
+                request=self.request.id,
+                decision=decision,
+                reviewer=reviewer,
+                time=as_text(now),
+                expires=as_text(now + timedelta(seconds=policy.expires_s)),
+                nonce=secrets.token_hex(16),
+                reason=reason,
+            )
+        except ValueError:  # pydantic's own errors are among them
+            limit = f"a reason is text of at most {MAX_REASON} characters"
+            raise UsageError("the decision cannot be written down", where="--reason", hint=limit) from None
 
     def record(self, signed: SignedGrant) -> dict[str, Any]:
         """Store the decision and take it in at once, unless a live run holds the lock; what came of it."""
@@ -197,6 +205,8 @@ def waiting_gates(root: Path) -> tuple[list[Gate], list[str]]:
             state = load_state(run.path)
         except LedgerError:
             unreadable.append(run.id)
+            continue
+        if state.finished is not None and state.finished.outcome != "waiting":
             continue
         ids = [candidate.proposed.id for candidate in state.open_gates]
         gates += [Gate(run_dir=run.path, state=state, id=id, authority=authority) for id in ids]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -128,7 +127,7 @@ def key_(
     line, path = local_public_key(), config_dir() / PRIVATE_FILE
     created = not line and not path.exists()
     if not line and not created:
-        restore_public(config_dir(), getpass.getuser(), confirm.passphrase)
+        restore_public(config_dir(), confirm.user_name(), confirm.passphrase)
         line = local_public_key()
     if created:
         secret = confirm.new_passphrase() if passphrase else None
@@ -136,7 +135,7 @@ def key_(
             raise UsageError(
                 "no passphrase was given twice alike", hint="run it at a terminal, or without --passphrase"
             )
-        create_key(config_dir(), getpass.getuser(), secret)
+        create_key(config_dir(), confirm.user_name(), secret)
         line = local_public_key()
     public = PublicKey.of_line(line)
     if as_json:
@@ -144,7 +143,7 @@ def key_(
         return 0
     print_lines([f"{'made' if created else 'kept'}         {path}", f"public key   {line}"])
     print_lines([f"fingerprint  {public.fingerprint}", "To name it in infra-agent.toml:", "[[review.reviewers]]"])
-    print_lines([f'name = "{getpass.getuser()}"', f'key = "{line}"'])
+    print_lines([f'name = "{confirm.user_name()}"', f'key = "{line}"'])
     return 0
 
 
@@ -174,7 +173,7 @@ def _open_key(path: Path | None, create: bool) -> SigningKey:
 
     own = config_dir() / PRIVATE_FILE
     if path is None and create and not own.exists():
-        public = create_key(config_dir(), getpass.getuser())
+        public = create_key(config_dir(), confirm.user_name())
         text = f"You had no reviewer key yet: made {own} ({public.fingerprint}). It never leaves this machine."
         print_notes([text])
     return open_key(path.expanduser() if path is not None else own, confirm.passphrase)

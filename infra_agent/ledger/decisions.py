@@ -24,7 +24,7 @@ from infra_agent.ledger.verify import evidence_fault
 from infra_agent.review.approval import DecisionFile, SignedGrant
 from infra_agent.review.keys import PublicKey
 from infra_agent.review.policy import Policy
-from infra_agent.review.request import difference, document_id
+from infra_agent.review.request import difference
 from infra_agent.review.verify import check_decision, check_persons, needed, signer
 
 
@@ -80,12 +80,8 @@ def _at(error: ApprovalRefused, path: Path) -> ApprovalRefused:
 
 def _gate_of(state: RunState, decision: DecisionFile) -> str:
     """The candidate that a decision is for: its gate opened in this run, with exactly this request."""
-    document, grant = decision.request, decision.grant
-    try:
-        whole = document_id(document) == grant.request
-    except ValueError:
-        whole = False
-    if not whole:
+    document = decision.request
+    if not decision.whole:
         raise ApprovalRefused("request digest: the request in the file is not the one that was signed")
     if document.get("run") != state.started.run_id:
         raise ApprovalRefused(f"run id: signed for run {document.get('run')}, this is {state.started.run_id}")

@@ -29,7 +29,6 @@ from infra_agent.ledger.event import Event
 from infra_agent.ledger.fold import fold, step
 from infra_agent.ledger.lock import has_writer
 from infra_agent.ledger.state import RunState
-from infra_agent.review.request import document_id
 from infra_agent.review.verify import signer
 
 REPORT_FILE = "report.json"
@@ -167,7 +166,7 @@ def _decision_files(run_dir: Path, chain: Chain) -> Iterator[Problem]:
         except ApprovalRefused as error:
             yield Problem(0, 0, f"{path.name}: {error.what}")
             continue
-        if type(seq) is not int or document_id(decision.request) != decision.grant.request:
+        if type(seq) is not int or not decision.whole:
             yield Problem(0, 0, f"{path.name}: the request in it is not the one that was signed")
         elif seq not in records:
             yield Problem(seq, 0, f"event {seq} is missing: {decision.grant.reviewer} saw it ({path.name})")

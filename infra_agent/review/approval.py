@@ -16,10 +16,12 @@ import rfc8785
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from infra_agent.errors import ApprovalRefused
+from infra_agent.review.request import document_id
 
 Decision = Literal["approve", "reject", "request_changes"]
 TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 MAX_REASON = 2000
+MAX_NAME = 80
 MAX_FILE_BYTES = 200_000
 _DIGEST = r"^[0-9a-f]{64}$"
 _TIME = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$"
@@ -35,7 +37,7 @@ class Grant(_Model):
     version: Literal[1] = 1
     request: str = Field(pattern=_DIGEST)
     decision: Decision
-    reviewer: str = Field(min_length=1, max_length=80)
+    reviewer: str = Field(min_length=1, max_length=MAX_NAME)
     time: str = Field(pattern=_TIME)
     expires: str = Field(pattern=_TIME)
     nonce: str = Field(pattern=r"^[0-9a-f]{32}$")
@@ -57,6 +59,14 @@ class DecisionFile(SignedGrant):
     """What stands in `approvals/`: the signed grant, and the request as the person saw it."""
 
     request: dict[str, Any]
+
+    @property
+    def whole(self) -> bool:
+        """Whether the request in the file is the one that was signed."""
+        try:
+            return document_id(self.request) == self.grant.request
+        except (ValueError, RecursionError):
+            return False
 
     def signed(self) -> SignedGrant:
         """The part that goes into the ledger."""

@@ -14,6 +14,7 @@ from datetime import datetime
 import rfc8785
 
 from infra_agent.errors import ApprovalRefused
+from infra_agent.review.approval import MAX_NAME
 from infra_agent.review.keys import PublicKey
 from infra_agent.stack.model import WEEK_S, ReviewTable
 from infra_agent.stack.publickey import read_key_line
@@ -77,7 +78,7 @@ def _local_policy(local_key: str) -> Policy:
     if not local_key:
         return Policy(local=True)
     line = read_key_line(local_key)
-    return Policy(reviewers=(Reviewer(name=line.comment or LOCAL, key=PublicKey(line.blob)),), local=True)
+    return Policy(reviewers=(Reviewer(name=line.comment[:MAX_NAME] or LOCAL, key=PublicKey(line.blob)),), local=True)
 
 
 def _table_policy(table: ReviewTable) -> Policy:

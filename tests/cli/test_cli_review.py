@@ -205,8 +205,10 @@ def test_a_key_that_others_can_read_does_not_sign(tmp_path: Path, alice: Person)
 @pytest.mark.parametrize(("command", "decision"), [("reject", "reject"), ("request-changes", "request_changes")])
 def test_a_no_needs_a_reason_and_closes_the_gate(tmp_path: Path, alice: Person, command: str, decision: str) -> None:
     waiting = now_waiting(tmp_path, alice)
-    for reason in ((), ("--reason", "  ")):
-        assert "a reason is needed" in review(tmp_path, command, "last/C2", *reason).stderr
+    for reason, says in (((), "a reason is needed"), (("--reason", "x" * 2001), "at most 2000 characters")):
+        refused = review(tmp_path, command, "last/C2", *reason)
+        assert refused.returncode == 2
+        assert says in refused.stderr
     done = review(tmp_path, command, "last/C2", "--reason", "long prompts were not checked", "--json")
     assert done.returncode == 0, done.stdout
     declined = waiting.state().candidates["C2"].declined

@@ -22,6 +22,7 @@ from infra_agent.ledger.approvals import policies
 from infra_agent.ledger.chain import LEDGER_FILE
 from infra_agent.ledger.decision_files import write_decision
 from infra_agent.ledger.decisions import require_readable
+from infra_agent.ledger.verify import verify
 from infra_agent.review import sshsig
 from infra_agent.review.approval import as_text
 from infra_agent.review.verify import check_decision
@@ -251,6 +252,10 @@ def add_key(decision: dict[str, Any]) -> None:
     decision["comment"] = "trust me"
 
 
+def no_number(decision: dict[str, Any]) -> None:
+    decision["request"]["budget_s"] = float("nan")
+
+
 def no_request(decision: dict[str, Any]) -> None:
     decision["request"] = {}
 
@@ -261,6 +266,7 @@ EDITED_FILES = {
     "the request": (edit_request, "request digest"),
     "the request's id": (point_elsewhere, "request digest"),
     "an empty request": (no_request, "request digest"),
+    "a figure that is none": (no_number, "request digest"),
     "a key nobody knows": (add_key, "not well formed"),
 }
 
@@ -273,6 +279,7 @@ def test_an_edited_decision_file_is_refused(tmp_path: Path, alice: Person, name:
     rewrite(path, edit)
     error = refused(run, named)
     assert path.name in error.where
+    assert not verify(run.run_dir).ok
 
 
 @pytest.mark.parametrize("content", [b"", b"not json", b"[]", b"null", b"\xff\xfe", b"{" * 5000, b'{"grant": NaN}'])
