@@ -7,20 +7,21 @@ same server differ by more. Comparing windows is the judge's work.
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Iterator
 
 from probes.base import Against, Check, Cost, Json, Observation, Quantity, Rung, Verdict, Where
 from probes.events import overlap
 from probes.load.body import effective_body, endpoint_url
-from probes.load.client import OnRecord, measure
+from probes.load.client import measure
+from probes.load.digest import OnRecord
 from probes.load.metrics import LoadMetrics, compute
 from probes.load.prompts import digest
 from probes.load.summary import Estimate, Summary
 from probes.load.timeline import segments, weighted_mean
 from probes.load.types import LoadRequest, LoadResult, Poisson, RequestRecord, Window
 from probes.load.validity import Limits, check
+from probes.load.wire.dial import Connect
 
 NAME = "load"
 RATE_UNITS = {
@@ -40,21 +41,19 @@ def run(
     limits: Limits | None = None,
     deadline_s: float | None = None,
     on_record: OnRecord | None = None,
+    connect: Connect | None = None,
 ) -> tuple[Observation, LoadResult]:
     """Measure one window and judge its validity.
 
-    Blocks until the window has ended; must not be called from a running event loop. KeyboardInterrupt closes all
+    Blocks until the window has ended. KeyboardInterrupt closes all
     connections and propagates. Nothing that a server does raises: it is a failed check with its reason. Warm-up and
     window together may take `deadline_s`; past it all connections are closed and TimeoutError is raised.
     `on_record` hears of each measured request as it ends.
     """
     limits = limits or Limits()
-
-    async def bounded() -> Window:
-        async with asyncio.timeout(deadline_s):
-            return await measure(request, allowed_failures=limits.allowed_failures, on_record=on_record)
-
-    window = asyncio.run(bounded())
+    window = measure(
+        request, allowed_failures=limits.allowed_failures, on_record=on_record, deadline_s=deadline_s, connect=connect
+    )
     metrics = compute(window.records, request)
     result = LoadResult(request=request, window=window, window_s=metrics.window_s, metrics=metrics)
     return observe(result, where=where, against=against, limits=limits), result

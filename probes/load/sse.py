@@ -30,6 +30,9 @@ class SseParser:
 
     def feed(self, chunk: bytes) -> list[Event]:
         """Events completed by this read."""
+        fresh = self._started and not (self._buffer or self._data or self._name or self._skip_lf)
+        if fresh and _is_one_event(chunk):
+            return [Event("", chunk[6:-2].decode("utf-8", errors="replace"))]
         if self._skip_lf and chunk:
             self._skip_lf = False
             chunk = chunk.removeprefix(b"\n")
@@ -80,3 +83,11 @@ class SseParser:
             events.append(Event(self._name, "\n".join(self._data)))
         self._data = []
         self._name = ""
+
+
+def _is_one_event(chunk: bytes) -> bool:
+    """The common case: one read that is one event of one data line."""
+    return (
+        chunk.startswith(b"data: ") and chunk.endswith(b"\n\n") and chunk.find(b"\n") == len(chunk) - 2
+        and b"\r" not in chunk
+    )  # fmt: skip
