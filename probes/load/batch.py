@@ -196,4 +196,3 @@ class Batch:
     def _finish_if_over(self) -> None:
         if not self._in_flight and not self._more:
             self._loop.stop()
-

@@ -67,7 +67,9 @@ class Unfolding:
         status = exchange.reader.status
         if exchange.trouble is not None and not answer.done:
             what, why = exchange.trouble
-            answer.fail(f"{what} after {answer.chunks} chunks: {why}" if why else f"{what} ({answer.chunks} chunks came)")
+            answer.fail(
+                f"{what} after {answer.chunks} chunks: {why}" if why else f"{what} ({answer.chunks} chunks came)"
+            )
         elif status != HTTPStatus.OK:
             text = b"".join(exchange.bodies).decode("utf-8", errors="replace")
             answer.fail(f"HTTP {status}: {' '.join(text.split())[:ERROR_TEXT]}")

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from probes.base import Against, Check, Cost, Json, Observation, Quantity, Rung, Verdict, Where
 from probes.events import overlap
+from probes.load.arrivals import mean_rate_per_s
 from probes.load.body import effective_body, endpoint_url
 from probes.load.client import measure
 from probes.load.digest import OnRecord
@@ -19,7 +20,7 @@ from probes.load.metrics import LoadMetrics, compute
 from probes.load.prompts import digest
 from probes.load.summary import Estimate, Summary
 from probes.load.timeline import segments, weighted_mean
-from probes.load.types import LoadRequest, LoadResult, Poisson, RequestRecord, Window
+from probes.load.types import Closed, LoadRequest, LoadResult, RequestRecord, Window
 from probes.load.validity import Limits, check
 from probes.load.wire.dial import Connect
 
@@ -132,10 +133,11 @@ def _signals(
         "in_flight_mean": weighted_mean(parts, lambda part: part.in_flight) or 0.0,
         "in_flight_max": max(part.in_flight for part in parts),
     }
-    if isinstance(request.arrivals, Poisson):
-        found["rate_per_s"] = request.arrivals.rate_per_s
-    else:
+    rate = mean_rate_per_s(request.arrivals)
+    if isinstance(request.arrivals, Closed):
         found["concurrency"] = request.arrivals.concurrency
+    elif rate is not None:
+        found["rate_per_s"] = rate
     if metrics.mean_output_tokens is not None:
         found["tokens_per_request"] = metrics.mean_output_tokens
     if metrics.tokens_per_chunk is not None:

@@ -7,12 +7,11 @@ Not covered: `id` and `retry` fields, which mean nothing for one answer.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One dispatched event."""
+class Event(NamedTuple):
+    """One dispatched event. (A tuple: one is made for every token.)"""
 
     name: str
     data: str
@@ -27,12 +26,13 @@ class SseParser:
         self._name = ""
         self._started = False
         self._skip_lf = False
+        self._fresh = True
+        """Nothing is left over from earlier reads."""
 
     def feed(self, chunk: bytes) -> list[Event]:
         """Events completed by this read."""
-        fresh = self._started and not (self._buffer or self._data or self._name or self._skip_lf)
-        if fresh and _is_one_event(chunk):
-            return [Event("", chunk[6:-2].decode("utf-8", errors="replace"))]
+        if self._fresh and self._started and _is_one_event(chunk):
+            return [Event("", chunk[6:-2].decode("utf-8", "replace"))]
         if self._skip_lf and chunk:
             self._skip_lf = False
             chunk = chunk.removeprefix(b"\n")
@@ -44,6 +44,7 @@ class SseParser:
             self._line(bytes(self._buffer[start:end]), events)
             start = after
         del self._buffer[:start]
+        self._fresh = not (self._buffer or self._data or self._name or self._skip_lf)
         return events
 
     def close(self) -> list[Event]:
@@ -87,7 +88,4 @@ class SseParser:
 
 def _is_one_event(chunk: bytes) -> bool:
     """The common case: one read that is one event of one data line."""
-    return (
-        chunk.startswith(b"data: ") and chunk.endswith(b"\n\n") and chunk.find(b"\n") == len(chunk) - 2
-        and b"\r" not in chunk
-    )  # fmt: skip
+    return chunk[:6] == b"data: " and chunk[-2:] == b"\n\n" and chunk.count(b"\n") == 2 and b"\r" not in chunk

@@ -44,8 +44,8 @@ class Connection:
     """`on_open` is called once when it can be used, `on_end` once when it is gone, with the reason."""
 
     __slots__ = (
-        "_buffer", "_clock", "_host", "_loop", "_on_end", "_on_open", "_out", "_sock", "_tls", "_view", "_writing", "fd",
-        "idle_since_s", "served", "sink", "stage",
+        "_buffer", "_clock", "_host", "_loop", "_on_end", "_on_open", "_out", "_sock", "_tls", "_view", "_writing",
+        "fd", "idle_since_s", "served", "sink", "stage",
     )  # fmt: skip
 
     def __init__(
@@ -102,24 +102,21 @@ class Connection:
             self._shake()
 
     def _read(self) -> None:
-        while True:
-            try:
-                count = self._sock.recv_into(self._buffer)
-            except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
-                return
-            except OSError as error:
-                self._lose(_words(error))
-                return
-            now_s = self._clock()
-            if not count:
-                self._lose("the server closed the connection")
-                return
-            if self.sink is None:
-                self._lose("the server sent bytes that nobody asked for")
-                return
-            self.sink.take(now_s, bytes(self._view[:count]))
-            if self._tls is None or self.stage is not Stage.OPEN or not self._pending():
-                return
+        try:
+            count = self._sock.recv_into(self._buffer)
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return
+        except OSError as error:
+            self._lose(_words(error))
+            return
+        now_s = self._clock()
+        sink = self.sink
+        if count and sink is not None:
+            sink.take(now_s, bytes(self._view[:count]))
+            if self._tls is not None and self.stage is Stage.OPEN and self._pending():
+                self._read()
+        else:
+            self._lose("the server sent bytes that nobody asked for" if count else "the server closed the connection")
 
     def _pending(self) -> bool:
         """Decrypted bytes that the loop cannot see are waiting."""

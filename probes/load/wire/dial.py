@@ -6,6 +6,7 @@ network. Not covered: proxies (a proxy's time would be measured as the server's)
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import socket
 import ssl
@@ -87,10 +88,8 @@ def _address(host: str, port: int) -> tuple[tuple[int, Any] | None, str]:
 
 
 def _begin(sock: socket.socket, address: Any) -> None:
-    try:
+    with contextlib.suppress(BlockingIOError, InterruptedError):  # on its way; the loop hears of its end
         sock.connect(address)
-    except (BlockingIOError, InterruptedError):
-        pass  # On its way; the loop hears of its end.
 
 
 def _tls_context(ca_file: Path | None) -> ssl.SSLContext:

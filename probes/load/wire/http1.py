@@ -75,15 +75,30 @@ class ResponseReader:
     def feed(self, data: bytes) -> bytes:
         """The body bytes in `data`. Raises ProtocolError."""
         if self._state is State.SIZE and not self._tail:
-            # The common case, on the hot path: one read that is one chunk.
-            size = _SIZE.match(data)
-            if size is not None:
-                start, length = size.end(), int(size[1], 16)
-                if length and len(data) == start + length + 2 and data.endswith(b"\r\n"):
-                    return data[start : start + length]
+            return self._chunks(data)
         if self._tail:
             data, self._tail = self._tail + data, b""
         return self._take(data)
+
+    def _chunks(self, data: bytes) -> bytes:
+        """The hot path: reads that are whole chunks. Whatever else there is goes the long way."""
+        out: list[bytes] = []
+        at, end = 0, len(data)
+        while at < end:
+            size = _SIZE.match(data, at)
+            if size is None:
+                break
+            start = size.end()
+            stop = start + int(size[1], 16)
+            if stop == start or stop + 2 > end or data[stop : stop + 2] != b"\r\n":
+                break
+            if stop + 2 == end and not out:
+                return data[start:stop]
+            out.append(data[start:stop])
+            at = stop + 2
+        if at < end:
+            out.append(self._take(data[at:]))
+        return b"".join(out)
 
     def end(self) -> None:
         """The connection ended. Raises ProtocolError when the response is not complete."""
