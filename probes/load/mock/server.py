@@ -88,6 +88,7 @@ class MockServer:
         elif path == "/script" and method == "POST":
             self._set_script(peer, raw)
         elif path == "/truth":
+            self.connections -= peer.requests == 1  # whoever asks for the truth is no client
             peer.document(
                 200, {"connections": self.connections, "served": [dataclasses.asdict(s) for s in self.served]}
             )
