@@ -35,9 +35,14 @@ def measured_body(request: LoadRequest, number: int) -> bytes:
     The nonce is one per round through the prompts: what prompts share within a round stays shared, as in the user's
     own traffic, while repeated rounds and repeated windows share nothing. A prompt of known length has its own mark.
     """
+    return _encode(request, request.prompt(number), contents(request, number))
+
+
+def contents(request: LoadRequest, number: int) -> list[str]:
+    """What the messages of one measured request say."""
     prompt, turn = request.prompt(number), number // len(request.prompts)
     marked = request.nonce and prompt.tokens is None
-    return _encode(request, prompt, f"round {turn}" if marked else "")
+    return _marked(request, prompt, f"round {turn}" if marked else "")
 
 
 def measured_bodies(request: LoadRequest) -> tuple[bytes, ...]:
@@ -48,7 +53,16 @@ def measured_bodies(request: LoadRequest) -> tuple[bytes, ...]:
 def warmup_bodies(request: LoadRequest) -> Iterator[bytes]:
     """Bodies for warm-up, without end: as long as measured prompts, but with reversed words and a mark of their own."""
     for number in itertools.count():
-        yield _encode(request, _reversed(request.prompt(number)), f"warm-up {number}")
+        (said,) = warmup_contents(request, 1, number)
+        yield _encode(request, request.prompt(number), said)
+
+
+def warmup_contents(request: LoadRequest, count: int, start: int = 0) -> list[list[str]]:
+    """What the messages of `count` warm-up requests say."""
+    return [
+        _marked(request, _reversed(request.prompt(number)), f"warm-up {number}")
+        for number in range(start, start + count)
+    ]
 
 
 def effective_body(request: LoadRequest) -> dict[str, Any]:
@@ -86,10 +100,12 @@ def _reversed(prompt: Prompt) -> Prompt:
     return Prompt(turned, max_tokens=prompt.max_tokens)
 
 
-def _encode(request: LoadRequest, prompt: Prompt, mark: str) -> bytes:
-    prefix = f"[{nonce(request.seed, mark)}] " if mark else ""
-    contents = [message.content for message in prompt.messages]
-    contents[0] = prefix + contents[0]
+def _marked(request: LoadRequest, prompt: Prompt, mark: str) -> list[str]:
+    first, *others = (message.content for message in prompt.messages)
+    return [f"[{nonce(request.seed, mark)}] {first}" if mark else first, *others]
+
+
+def _encode(request: LoadRequest, prompt: Prompt, contents: list[str]) -> bytes:
     body: dict[str, Any] = {"model": request.model, "max_tokens": prompt.max_tokens or request.max_tokens}
     if request.endpoint == "chat":
         turns = zip(prompt.messages, contents, strict=True)

@@ -8,13 +8,15 @@ window can no longer be valid, several processes. Not covered: retries (a retrie
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import math
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 
-from probes.load.arrivals import Closed, Constant, Poisson, mean_rate_per_s
+from probes.load.arrivals import Closed, mean_rate_per_s
 from probes.load.batch import Batch, Outgoing, Rules
 from probes.load.body import get, measured_body, post, warmup_bodies
 from probes.load.counters import read_counters
@@ -50,9 +52,7 @@ def measure(
     if request.processes > 1:
         from probes.load.processes import measure_together
 
-        return measure_together(
-            request, allowed_failures=allowed_failures, on_record=on_record, deadline_s=deadline_s, connect=connect
-        )
+        return measure_together(request, allowed_failures=allowed_failures, on_record=on_record, deadline_s=deadline_s)
     began_s = time.perf_counter()
     with Client(request, connect, deadline_s) as client:
         warmup = client.warm_up()
@@ -60,7 +60,7 @@ def measure(
             return Window(records=(), warmup=warmup, lag=SILENT, wall_s=time.perf_counter() - began_s)
         before = read_counters(client.loop, client.pool, request)
         client.open()
-        window = client.window(range(request.requests), allowed_failures=allowed_failures, on_record=on_record)
+        window = client.window(allowed_failures=allowed_failures, on_record=on_record)
         after = read_counters(client.loop, client.pool, request)
     moved = {name: after[name] - value for name, value in before.items() if name in after}
     return Window(
@@ -75,15 +75,25 @@ def measure(
     )
 
 
-class Client:
-    """The steps of one window in one process, so that several processes can take them together."""
+def counters_of(request: LoadRequest) -> dict[str, float]:
+    """The server's counters, read on a connection of its own."""
+    with Client(request) as client:
+        return read_counters(client.loop, client.pool, request)
 
-    def __init__(self, request: LoadRequest, connect: Connect | None = None, deadline_s: float | None = None) -> None:
+
+class Client:
+    """The steps of one window in one process. Of several processes, each does its own share: its `rank` of them."""
+
+    def __init__(
+        self, request: LoadRequest, connect: Connect | None = None, deadline_s: float | None = None, rank: int = 0
+    ) -> None:
         self._request = request
+        self._rank = rank
+        self._users = len(self._share(request.concurrency)) if request.concurrency is not None else None
         now_s = time.perf_counter()
         self._limit_s = now_s + min(request.time_limit_s, math.inf if deadline_s is None else deadline_s)
         self._deadline_s = math.inf if deadline_s is None else now_s + deadline_s
-        self._room = room_for_sockets(_width(request) + 64)
+        self._room = room_for_sockets(self._width() + 64)
         target = find_target(request.base_url, via=request.via, ca_file=request.ca_file, connect=connect)
         self.loop = Loop()
         self.pool = Pool(self.loop, target)
@@ -100,63 +110,53 @@ class Client:
         self.loop.close()
         self._room.__exit__(kind, error, trace)
 
-    def warm_up(self, share: range | None = None) -> tuple[RequestRecord, ...]:
+    def warm_up(self) -> tuple[RequestRecord, ...]:
         """Send warm-up requests, as many at once as will be measured, so that the same batch shapes get warm."""
-        wanted = range(self._request.warmup_requests) if share is None else share
+        wanted = self._share(self._request.warmup_requests)
         if not wanted:
             return ()
-        batch = Batch(self.loop, self.pool, self._rules(0))
+        batch = Batch(self.loop, self.pool, dataclasses.replace(self._rules(0), duration_s=None))
         until_s = batch.zero_s + self._request.warmup_s
 
         def source() -> Iterator[Outgoing]:
             for number, body in enumerate(warmup_bodies(self._request)):
-                if number >= wanted.stop and self.loop.clock() >= until_s:
+                if number >= self._request.warmup_requests and self.loop.clock() >= until_s:
                     return
-                if number >= wanted.stop or number in wanted:
+                if number % self._request.processes == self._rank:
                     yield Outgoing(number, post(self._request, body))
 
-        arrivals = self._request.arrivals
-        batch.closed(arrivals.concurrency if isinstance(arrivals, Closed) else len(wanted), source())
+        batch.closed(self._users or len(wanted), source())
         self._check_deadline()
         return tuple(batch.records)
 
-    def open(self, width: int | None = None) -> None:
+    def open(self) -> None:
         """Open the window's connections."""
-        width = width or _width(self._request)
-        self.pool.floor = width if isinstance(self._request.arrivals, Closed) else 0
-        open_ahead(self.loop, self.pool, width, get(self._request, "/health"), OPEN_TIMEOUT_S)
+        self.pool.floor = self._users or 0
+        open_ahead(self.loop, self.pool, self._width(), get(self._request, "/health"), OPEN_TIMEOUT_S)
         self._check_deadline()
-        self.pool.spare_share = None if isinstance(self._request.arrivals, Closed) else SPARE_SHARE
+        self.pool.spare_share = None if self._users else SPARE_SHARE
 
     def window(
-        self,
-        numbers: range,
-        *,
-        concurrency: int | None = None,
-        zero_s: float | None = None,
-        allowed_failures: int = 0,
-        on_record: OnRecord | None = None,
+        self, *, zero_s: float | None = None, allowed_failures: int = 0, on_record: OnRecord | None = None
     ) -> Window:
-        """Measure the requests of these numbers. `zero_s`: the moment at which the window begins."""
+        """Measure this process's requests. `zero_s`: the moment at which the window begins, now if not given."""
         request = self._request
-        bodies = [Outgoing(number, post(request, measured_body(request, number))) for number in numbers]
+        bodies = [
+            Outgoing(number, post(request, measured_body(request, number))) for number in self._share(request.requests)
+        ]
         plan = _plan(request, bodies)
         batch = Batch(self.loop, self.pool, self._rules(allowed_failures), zero_s, on_record)
         heart = Heartbeat(self.loop)
         opened, cpu_s = self.pool.opened, time.process_time()
-        collecting = gc.isenabled()
-        gc.disable()  # a collection is a pause of the client
         heart.start()
         try:
-            if plan is None:
-                assert isinstance(request.arrivals, Closed)
-                batch.closed(concurrency or request.arrivals.concurrency, iter(bodies))
-            else:
-                batch.planned(plan)
+            with _no_collections():
+                if plan is None:
+                    batch.closed(self._users or 1, iter(bodies))
+                else:
+                    batch.planned(plan)
         finally:
             heart.stop()
-            if collecting:
-                gc.enable()
         self._check_deadline()
         return Window(
             records=tuple(batch.records),
@@ -167,6 +167,18 @@ class Client:
             opened=self.pool.opened - opened,
             cpu_s=time.process_time() - cpu_s,
         )
+
+    def _share(self, count: int) -> range:
+        return range(self._rank, count, self._request.processes)
+
+    def _width(self) -> int:
+        """Connections to open ahead: one for each user, or two seconds' worth of arrivals."""
+        if self._users is not None:
+            return self._users
+        request = self._request
+        rate = mean_rate_per_s(request.arrivals)
+        wanted = min(request.requests, OPEN_AT_MOST, math.ceil(2 * rate) + 8 if rate is not None else OPEN_AT_MOST)
+        return math.ceil(wanted / request.processes)
 
     def _rules(self, allowed_failures: int) -> Rules:
         request = self._request
@@ -191,9 +203,13 @@ def _plan(request: LoadRequest, bodies: Sequence[Outgoing]) -> list[tuple[float,
     return [(times_s[outgoing.number], outgoing) for outgoing in bodies]
 
 
-def _width(request: LoadRequest) -> int:
-    """Connections to open ahead: one for each user, or two seconds' worth of arrivals."""
-    if request.concurrency is not None:
-        return request.concurrency
-    rate = mean_rate_per_s(request.arrivals) if isinstance(request.arrivals, Constant | Poisson) else None
-    return min(request.requests, OPEN_AT_MOST, math.ceil(2 * rate) + 8 if rate is not None else OPEN_AT_MOST)
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """A collection of garbage is a pause of the client."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()

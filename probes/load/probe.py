@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from probes.base import Against, Check, Cost, Json, Observation, Quantity, Rung, Verdict, Where
 from probes.events import overlap
-from probes.load.arrivals import mean_rate_per_s
+from probes.load.arrivals import describe, mean_rate_per_s
 from probes.load.body import effective_body, endpoint_url
 from probes.load.client import measure
 from probes.load.digest import OnRecord
@@ -21,7 +21,7 @@ from probes.load.prompts import digest
 from probes.load.summary import Estimate, Summary
 from probes.load.timeline import segments, weighted_mean
 from probes.load.types import Closed, LoadRequest, LoadResult, RequestRecord, Window
-from probes.load.validity import Limits, check
+from probes.load.validity import Limits, check, not_checked
 from probes.load.wire.dial import Connect
 
 NAME = "load"
@@ -117,6 +117,8 @@ def _latencies(name: str, summary: Summary) -> Iterator[Quantity]:
     for percent, estimate in summary.percentiles.items():
         if percent not in summary.withheld:
             yield _quantity(f"{stem}_p{percent}_s", estimate, "s", summary.n + summary.failed)
+    for percent, estimate in summary.answered.items():
+        yield _quantity(f"{stem}_p{percent}_answered_s", estimate, "s", summary.n)
     yield Quantity(name=f"{stem}_max_s", value=summary.max, unit="s", n=summary.n)
 
 
@@ -167,4 +169,9 @@ def _detail(window: Window, request: LoadRequest, metrics: LoadMetrics) -> dict[
         "client_lag_s": {"mean": window.lag.mean_s, "p99": window.lag.p99_s, "max": window.lag.max_s},
         "errors": dict(errors.most_common(5)),
         "withheld": {**metrics.withheld, **below_floor},
+        "not_checked": dict(not_checked(window, request)),
+        "connections_opened_in_window": window.opened,
+        "client_cpu_s": window.cpu_s,
+        "counters": dict(window.counters),
+        "arrivals": describe(request.arrivals),
     }

@@ -134,6 +134,8 @@ class LoadRequest:
             raise ValueError(f"warmup_s must be at least 0 and below the time limit, not {self.warmup_s}")
         if self.warmup_s and not self.warmup_requests:
             raise ValueError("warm-up by time needs warmup_requests of at least 1")
+        if self.processes > min(self.requests, self.concurrency or self.requests):
+            raise ValueError(f"{self.processes} processes need at least as many requests and users")
         if isinstance(self.arrivals, Trace) and len(self.arrivals.times_s) < self.requests:
             raise ValueError(f"the trace has {len(self.arrivals.times_s)} arrivals, not {self.requests}")
         if self.endpoint == "completions" and any(len(prompt.messages) > 1 for prompt in self.prompts):

@@ -84,7 +84,7 @@ class MockServer:
         if method == "POST" and path in ("/v1/chat/completions", "/v1/completions"):
             # Done when no other request waits to be stamped, or when its first token comes near.
             self._todo.append(lambda: self._complete(peer, received_s, raw))
-            self.loop.at(received_s + min(LATEST_START_S, self.script.first_token_s / 2), self.step)
+            self.loop.at(received_s + min(LATEST_START_S, self.script.first_token_s / 2), self._hurry)
         elif path == "/script" and method == "POST":
             self._set_script(peer, raw)
         elif path == "/truth":
@@ -107,6 +107,9 @@ class MockServer:
         if self._todo:
             self._todo.popleft()()
         return bool(self._todo)
+
+    def _hurry(self) -> None:
+        self.step()
 
     def _set_script(self, peer: _Peer, raw: bytes) -> None:
         try:
