@@ -81,6 +81,11 @@ def get(request: LoadRequest, path: str) -> bytes:
     return _http(server_root(request.base_url) + path, request.headers, "GET", None)
 
 
+def page(request: LoadRequest, path: str, body: bytes) -> bytes:
+    """The whole request that posts to another page of the server."""
+    return _http(server_root(request.base_url) + path, request.headers, "POST", body)
+
+
 def _http(url: str, headers: Mapping[str, str], method: str, body: bytes | None) -> bytes:
     parts = urlsplit(url)
     lines = [f"{method} {parts.path or '/'} HTTP/1.1", f"host: {parts.netloc}", "accept: */*"]

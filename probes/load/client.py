@@ -19,7 +19,7 @@ from types import TracebackType
 from probes.load.arrivals import Closed, mean_rate_per_s
 from probes.load.batch import Batch, Outgoing, Rules
 from probes.load.body import get, measured_body, post, warmup_bodies
-from probes.load.counters import read_counters
+from probes.load.counters import moved, read_counters
 from probes.load.digest import OnRecord
 from probes.load.files import room_for_sockets
 from probes.load.heartbeat import Heartbeat, summary
@@ -62,16 +62,8 @@ def measure(
         client.open()
         window = client.window(allowed_failures=allowed_failures, on_record=on_record)
         after = read_counters(client.loop, client.pool, request)
-    moved = {name: after[name] - value for name, value in before.items() if name in after}
-    return Window(
-        records=window.records,
-        warmup=warmup,
-        lag=window.lag,
-        wall_s=time.perf_counter() - began_s,
-        cut=window.cut,
-        opened=window.opened,
-        cpu_s=window.cpu_s,
-        counters=moved,
+    return dataclasses.replace(
+        window, warmup=warmup, wall_s=time.perf_counter() - began_s, counters=moved(before, after)
     )
 
 
@@ -166,6 +158,7 @@ class Client:
             cut=batch.cut,
             opened=self.pool.opened - opened,
             cpu_s=time.process_time() - cpu_s,
+            zero_s=batch.zero_s,
         )
 
     def _share(self, count: int) -> range:

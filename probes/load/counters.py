@@ -45,8 +45,16 @@ def parse(text: str) -> dict[str, float]:
     return found
 
 
-def fetch(loop: Loop, pool: Pool, request: bytes) -> bytes | None:
-    """The body of one page; None when it did not come within 5 s or is no page."""
+def moved(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
+    """What each counter moved by; a server that was restarted in between has moved none."""
+    steps = {name: after[name] - value for name, value in before.items() if name in after}
+    return steps if all(step >= 0 for step in steps.values()) else {}
+
+
+def fetch(
+    loop: Loop, pool: Pool, request: bytes, limit_s: float = LIMIT_S, *, any_status: bool = False
+) -> bytes | None:
+    """The body of one page; None when it did not come in time or is an error, unless `any_status` is welcome."""
     exchange = Exchange(0, 0.0, loop.clock(), lambda _: loop.stop(), lambda _: None)
 
     def write(connection: Connection) -> None:
@@ -56,7 +64,7 @@ def fetch(loop: Loop, pool: Pool, request: bytes) -> bytes | None:
     def refused(reason: str) -> None:
         exchange.finish(loop.clock(), ("connection failed", reason))
 
-    limit = loop.at(loop.clock() + LIMIT_S, loop.stop)
+    limit = loop.at(loop.clock() + limit_s, loop.stop)
     pool.take(write, refused)
     if not exchange.ended:
         loop.run()
@@ -64,5 +72,5 @@ def fetch(loop: Loop, pool: Pool, request: bytes) -> bytes | None:
     pool.abandon()
     if exchange.connection is not None:
         pool.give_back(exchange.connection, reusable=exchange.ended and exchange.reusable)
-    good = exchange.ended and exchange.trouble is None and exchange.reader.status == HTTPStatus.OK
+    good = exchange.ended and exchange.trouble is None and (any_status or exchange.reader.status == HTTPStatus.OK)
     return b"".join(exchange.bodies) if good else None

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from probes.load.counters import moved
 from probes.load.digest import OnRecord
 from probes.load.heartbeat import worst
 from probes.load.types import LoadRequest, RequestRecord, Window
@@ -75,7 +76,8 @@ def measure_together(
         if not all(record.ok for record in warmup):
             return Window(records=(), warmup=warmup, lag=SILENT, wall_s=time.perf_counter() - began_s)
         before = counters_of(request)
-        crew.tell(time.perf_counter() + START_AFTER_S)
+        zero_s = time.perf_counter() + START_AFTER_S
+        crew.tell(zero_s)
         windows = [message.window for message in crew.gather(Finished, until_s, on_record)]
         after = counters_of(request)
     return Window(
@@ -86,7 +88,8 @@ def measure_together(
         cut=next((window.cut for window in windows if window.cut), None),
         opened=sum(window.opened for window in windows),
         cpu_s=sum(window.cpu_s for window in windows),
-        counters={name: after[name] - value for name, value in before.items() if name in after},
+        zero_s=zero_s,
+        counters=moved(before, after),
     )
 
 

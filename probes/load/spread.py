@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from probes.load.arrivals import Closed, Constant, Gamma, Open, Poisson, Ramp
+from probes.load.arrivals import Constant, Gamma, Open, Poisson, Ramp
 from probes.load.schedule import expected_arrivals
 
 FEWEST = 50
@@ -27,7 +27,7 @@ PER_BIN = 5
 TAIL = 5e-6
 LAG_SIGMAS = 5.0
 CONSTANT_MOST = 0.25
-SENT_SLACK = 0.1
+TRACE_SLACK = 0.25
 
 Times = NDArray[np.float64]
 
@@ -84,8 +84,3 @@ def _own_time(times_s: Times, arrivals: Open) -> Times:
     if not isinstance(arrivals, Ramp):
         return times_s
     return np.asarray([expected_arrivals(arrivals, float(time)) for time in times_s])
-
-
-def is_open(arrivals: object) -> bool:
-    """Whether requests arrive by a plan of their own."""
-    return not isinstance(arrivals, Closed)

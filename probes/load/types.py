@@ -215,7 +215,7 @@ class Window:
 
     `cut`: why the window ended before its plan did, None when it did not. `opened`: connections opened inside the
     window. `cpu_s`: processor time of the client over the window, making its records included. `counters`: what the
-    server's own counters moved by, where it has them.
+    server's own counters moved by, where it has them. `zero_s`: the window's start on the machine's monotonic clock.
     """
 
     records: tuple[RequestRecord, ...]
@@ -225,6 +225,7 @@ class Window:
     cut: str | None = None
     opened: int = 0
     cpu_s: float = 0.0
+    zero_s: float = 0.0
     counters: Mapping[str, float] = field(default_factory=dict)
 
 

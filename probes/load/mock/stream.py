@@ -82,7 +82,7 @@ class Stream:
         self._end()
 
     def _head(self) -> None:
-        framing = HEADS.get(self._script.framing) or self._length()
+        framing = self._length() if self._script.framing == "length" else HEADS[self._script.framing]
         kept = b"" if self._script.keep_alive else b"connection: close\r\n"
         head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n" + framing + kept
         if self._script.fault == "two lengths":
