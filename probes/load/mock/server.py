@@ -325,6 +325,11 @@ class _Peer:
 
     def _take(self) -> None:
         """Serve the request that has been read, if it is whole and the last one is over."""
+        if self._in and not self._in[:1].isalpha():  # no request begins like this; a TLS greeting does
+            self._in = b""
+            self.write(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+            self.close_after_writing()
+            return
         end = self._in.find(b"\r\n\r\n")
         if end < 0 or self.stream is not None or not self._open:
             return

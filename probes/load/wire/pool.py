@@ -17,6 +17,7 @@ from probes.load.wire.loop import Loop, Timer
 
 KEEPALIVE_S = 4.0
 """Below the 5 s after which common servers close an idle connection: a request must not meet that close half-way."""
+CONNECT_S = 10.0
 TEND_S = 0.5
 
 OnConnection = Callable[[Connection], None]
@@ -30,7 +31,7 @@ class Pool:
         self._loop, self._target = loop, target
         self._buffer = bytearray(READ_BYTES)
         self._idle: dict[Connection, None] = {}
-        self._opening: set[Connection] = set()
+        self._opening: dict[Connection, float] = {}
         self._busy: set[Connection] = set()
         self._waiting: deque[tuple[OnConnection, OnRefusal]] = deque()
         self._tending: Timer | None = None
@@ -110,17 +111,17 @@ class Pool:
             reason = error.strerror or str(error)
             self._loop.at(self._loop.clock(), lambda: self._refuse(reason))
             return
-        self._opening.add(connection)
+        self._opening[connection] = self._loop.clock()
 
     def _is_open(self, connection: Connection) -> None:
-        self._opening.discard(connection)
+        self._opening.pop(connection, None)
         self.opened += 1
         self._available(connection)
 
     def _is_gone(self, connection: Connection, reason: str) -> None:
         self._idle.pop(connection, None)  # replaced by `tend`, so that a server that hangs up is not stormed
         if connection in self._opening:
-            self._opening.discard(connection)
+            del self._opening[connection]
             self._refuse(reason)
         elif connection in self._busy:
             self._busy.discard(connection)
@@ -142,10 +143,14 @@ class Pool:
             self._open()
 
     def _drop_stale(self) -> None:
-        oldest_s = self._loop.clock() - KEEPALIVE_S
-        for connection in [c for c in self._idle if c.idle_since_s < oldest_s]:
+        now_s = self._loop.clock()
+        for connection in [c for c in self._idle if c.idle_since_s < now_s - KEEPALIVE_S]:
             del self._idle[connection]
             connection.close()
+        for connection in [c for c, since_s in self._opening.items() if since_s < now_s - CONNECT_S]:
+            del self._opening[connection]
+            connection.close()
+            self._refuse(f"no connection within {CONNECT_S:g} s")
 
 
 class Greeting:
