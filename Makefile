@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 GOAL ?= at 4 concurrent requests, double the output tokens per second without changing the answers
 
-.PHONY: help demo test test-kill test-engine check lint types contracts deps style format features judge-calibration clean
+.PHONY: help demo test test-kill test-engine check lint types contracts deps style format features judge-calibration bench-load clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -59,6 +59,9 @@ features: $(VENV)/dev ## Run the scoreboard's commands and write docs/features.m
 
 judge-calibration: $(VENV)/dev ## Simulated error rates of the judge beside other rules
 	$(BIN)/python scripts/judge_calibration.py --check --write
+
+bench-load: $(VENV)/dev ## This load client beside vllm bench serve, GuideLLM and AIPerf (6 GB of environments on first use)
+	$(BIN)/python -m scripts.bench_load
 
 clean: ## Remove environments and caches (runs are kept)
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build dist

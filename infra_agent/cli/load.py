@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from infra_agent.cli.output import print_json, print_lines
+from infra_agent.cli.output import print_json, print_lines, stderr
 from infra_agent.cli.run import MAX_SEED
 from infra_agent.errors import ExitCode, UsageError
 
@@ -39,7 +39,8 @@ def measure(options: Mapping[str, Any], stack_ref: str | None, as_json: bool) ->
     else:
         _show(session)
     if interrupted:
-        raise KeyboardInterrupt
+        stderr().print("stopped by the user; what had been answered was kept, and the window is invalid")
+        return int(ExitCode.INTERRUPTED)
     return int(ExitCode.OK if session.all_valid else ExitCode.NOT_MET)
 
 

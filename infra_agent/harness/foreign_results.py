@@ -47,8 +47,10 @@ def compare(
     notes = _notes(a, b, sequence)
     if reasons:
         return Comparison(metric=metric, outcome="not comparable", reasons=tuple(reasons), notes=notes, order=sequence)
-    ordered = _in_order(a, b, sequence)
-    pairs = tuple(_pair(left, right, metric) for left, right in zip(ordered[::2], ordered[1::2], strict=True))
+    pairs = _pairs(_in_order(a, b, sequence), metric)
+    if len(pairs) < MIN_BLOCKS:
+        reasons = [f"one arm always came first ({sequence}): {len(pairs)} comparisons with both neighbours are too few"]
+        return Comparison(metric=metric, outcome="not comparable", reasons=tuple(reasons), notes=notes, order=sequence)
     sign = 1.0 if metric in FASTER_IS_MORE else -1.0
     found = estimate([sign * math.log(after / before) for before, after in pairs], alpha)
     return Comparison(metric=metric, outcome=_outcome(found), notes=notes, pairs=pairs, order=sequence, ratio=found)
@@ -150,14 +152,27 @@ def _in_order(a: Sequence[ForeignRun], b: Sequence[ForeignRun], letters: str) ->
     return [(letter, next(arms[letter])) for letter in letters]
 
 
-def _pair(first: tuple[str, ForeignRun], second: tuple[str, ForeignRun], metric: str) -> tuple[float, float]:
-    values = {letter: run.figures[metric] for letter, run in (first, second)}
-    return values["A"], values["B"]
+def _pairs(ordered: Sequence[tuple[str, ForeignRun]], metric: str) -> tuple[tuple[float, float], ...]:
+    """A and B of each pair. Where one arm always came first, its later run is set between its neighbours of the other
+    arm (their geometric mean), so that a steady drift falls out.
+    """
+    values = [(letter, run.figures[metric]) for letter, run in ordered]
+    if not _one_first("".join(letter for letter, _ in values)):
+        return tuple((found["A"], found["B"]) for found in map(dict, zip(values[::2], values[1::2], strict=True)))
+    found = []
+    for (letter, before), (_, middle), (_, after) in zip(values[::2], values[1::2], values[2::2], strict=False):
+        around = math.sqrt(before * after)
+        found.append((around, middle) if letter == "A" else (middle, around))
+    return tuple(found)
+
+
+def _one_first(letters: str) -> bool:
+    return len({letters[index : index + 2] for index in range(0, len(letters), 2)}) == 1
 
 
 def _notes(a: Sequence[ForeignRun], b: Sequence[ForeignRun], letters: str) -> tuple[str, ...]:
     notes = list(dict.fromkeys(note for run in (*a, *b) for note in run.notes))
-    if letters and len({letters[index : index + 2] for index in range(0, len(letters), 2)}) == 1:
-        notes.append(f"one arm always came first ({letters}): a drift within pairs is not cancelled")
+    if letters and _one_first(letters):
+        notes.append(f"one arm always came first ({letters}): each later run was set between its neighbours")
     notes.append("no result tells whether the server was launched afresh for each run")
     return tuple(notes)

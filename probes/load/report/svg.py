@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from markupsafe import Markup, escape
 
 WIDTH, HEIGHT = 760, 240
-LEFT, RIGHT, TOP, BOTTOM = 62, 744, 16, 200
+LEFT, RIGHT, TOP, BOTTOM = 62, 744, 24, 200
+KEY_GAP, KEY_CHAR = 18, 6.5
 MOST_POINTS = 1500
 Point = tuple[float, float]
 
@@ -37,9 +38,11 @@ def chart(title: str, x_label: str, y_label: str, series: Sequence[Series], desc
     x_top = _top(max(x for each in shown for x, _ in each.points))
     y_top = _top(max(y for each in shown for _, y in each.points))
     parts = [*_axes(x_top, y_top, x_label, y_label)]
-    for index, each in enumerate(shown):
+    right = float(RIGHT)
+    for each in reversed(shown):
         parts.append(_line(each, x_top, y_top))
-        parts.append(_text(RIGHT - 4, TOP + 12 + 16 * index, each.label, f"key {each.style}", "end"))
+        parts.append(_text(right, TOP - 8, each.label, f"key {each.style}", "end"))
+        right -= KEY_GAP + KEY_CHAR * len(each.label)
     head = Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}"><title>{}</title><desc>{}</desc>').format(
         WIDTH, HEIGHT, title, title, described
     )
@@ -71,7 +74,7 @@ def _axes(x_top: float, y_top: float, x_label: str, y_label: str) -> list[Markup
         parts.append(_text(LEFT - 8, y + 4, _number(share * y_top), "m", "end"))
         parts.append(_text(x, BOTTOM + 18, _number(share * x_top), "m", "middle"))
     parts.append(_text((LEFT + RIGHT) / 2, HEIGHT - 6, x_label, "m", "middle"))
-    parts.append(_text(LEFT, TOP - 4, y_label, "m", "start"))
+    parts.append(_text(LEFT, TOP - 8, y_label, "m", "start"))
     return parts
 
 
