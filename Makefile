@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 GOAL ?= at 4 concurrent requests, double the output tokens per second without changing the answers
 
-.PHONY: help demo test test-kill test-engine harness-tests bench-harness check lint types contracts deps style format features bench-judge aa-demo clean
+.PHONY: help demo test test-kill test-engine harness-tests bench-harness check lint types contracts deps style format features bench-judge bench-load aa-demo clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -68,6 +68,9 @@ bench-judge: $(VENV)/core ## Simulated error rates and power of the judge beside
 
 aa-demo: $(VENV)/core ## Twenty A/A comparisons on the demo's real engine (at most 35 minutes; goes on where it was stopped)
 	$(BIN)/python scripts/aa_demo.py
+
+bench-load: $(VENV)/dev ## This load client beside vllm bench serve, GuideLLM and AIPerf (6 GB of environments on first use)
+	$(BIN)/python -m scripts.bench_load
 
 clean: ## Remove environments and caches (runs are kept)
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build dist

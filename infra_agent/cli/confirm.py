@@ -6,6 +6,7 @@ import getpass
 import sys
 
 from infra_agent.cli.output import print_question
+from probes.clean import clean
 
 
 def at_terminal() -> bool:

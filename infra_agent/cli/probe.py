@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from infra_agent.cli.options import JsonFlag
+from infra_agent.cli import load_options as o
+from infra_agent.cli.options import JsonFlag, StackRef
 from infra_agent.cli.output import print_json, print_lines
-from infra_agent.cli.run import MAX_SEED
-from infra_agent.errors import ExitCode, UsageError
-
-if TYPE_CHECKING:
-    from probes.load.types import LoadRequest
+from infra_agent.errors import UsageError
 
 app = typer.Typer(help="Probes: single measured experiments.", no_args_is_help=True)
 PROBES = (
@@ -48,47 +45,34 @@ def list_(as_json: JsonFlag = False) -> int:
 
 @app.command("run")
 def run(
+    context: typer.Context,
     name: Annotated[str, typer.Argument(help="Name of a probe; `load` can be run alone.")],
-    url: Annotated[str, typer.Option("--url", help="Root URL of the server.")],
-    model: Annotated[str, typer.Option("--model", help="Model name that requests carry and answers must echo.")],
-    concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Requests in flight.")] = 4,
-    requests: Annotated[int, typer.Option("--requests", min=1, help="Measured requests.")] = 12,
-    max_tokens: Annotated[int, typer.Option("--max-tokens", min=1, help="Tokens per answer.")] = 32,
-    seed: Annotated[int, typer.Option("--seed", min=0, max=MAX_SEED, help="Seed of prompts and arrivals.")] = 0,
+    url: o.Url = None, model: o.Model = None, expected_model: o.ExpectedModel = None, endpoint: o.Endpoint = "chat",
+    api_key_env: o.KeyEnv = None, ca_file: o.CaFile = None, stack: StackRef = None,
+    concurrency: o.Concurrency = None, rate: o.Rate = None, arrivals: o.Arrivals = "poisson",
+    burstiness: o.Burstiness = 1.0, ramp: o.Ramp = None, trace: o.Trace = None, trace_speed: o.TraceSpeed = 1.0,
+    trace_block: o.TraceBlock = 512, requests: o.Requests = None, duration: o.Duration = None, warmup: o.Warmup = 2,
+    warmup_s: o.WarmupS = 0.0, processes: o.Processes = 1, timeout: o.Timeout = 120.0,
+    time_limit: o.TimeLimit = 3600.0, allow_failures: o.AllowFailures = 0, seed: o.Seed = 0,
+    prompts: o.Prompts = "builtin:short-chat", input_tokens: o.InputTokens = None,
+    output_tokens: o.OutputTokens = None, prefix_tokens: o.PrefixTokens = 0, prefix_groups: o.PrefixGroups = 1,
+    max_tokens: o.MaxTokens = 32, ignore_eos: o.IgnoreEos = False, no_stream: o.NoStream = False,
+    per_chunk_usage: o.ChunkUsage = False, no_nonce: o.NoNonce = False, temperature: o.Temperature = 0.0,
+    slo_ttft: o.SloTtft = None, slo_tpot: o.SloTpot = None, slo_e2e: o.SloE2e = None,
+    extra_body: o.ExtraBody = "{}", output: o.Output = None, html: o.Html = None, export: o.Export = None,
+    compare: o.Compare = None, metric: o.Metric = "output_tok_per_s", order: o.Order = None,
     as_json: JsonFlag = False,
-) -> int:
-    """Measure a running server once. Exit 1 when the figure is withheld. JSON: the observation."""
-    from infra_agent.harness.measuring import to_json
-    from probes.base import Verdict, Where
-    from probes.load import probe as load_probe
+) -> int:  # fmt: skip
+    """Measure a running server, once or for each of several loads. Exit 1 when a window is not worth its numbers.
+
+    Load goes to this machine, or to the host that the stack file names; to no other. Without any of --concurrency,
+    --rate, --ramp and --trace, four users send requests. An interrupt keeps what has been answered.
+    JSON keys: observation (one window) or observations (a sweep), comparison (--compare).
+    """
+    from infra_agent.cli import load
 
     if name != "load":
         raise UsageError(f"probe {name!r} does not run alone here", hint="infra-agent probe list")
-    request = _request(url, model, concurrency, requests, max_tokens, seed)
-    observation, _ = load_probe.run(request, where=Where(input=f"{url}, seed {seed}"))
-    if as_json:
-        print_json({"observation": to_json(observation)})
-    else:
-        print_lines([f"{observation.verdict}: {observation.summary}"])
-        print_lines([f"  {q.name:<22}{q.value:.4g} {q.unit}" for q in observation.quantities])
-    return int(ExitCode.OK if observation.verdict is Verdict.PASS else ExitCode.NOT_MET)
-
-
-def _request(url: str, model: str, concurrency: int, requests: int, max_tokens: int, seed: int) -> LoadRequest:
-    """The window that was asked for. Raises UsageError when there can be no such window."""
-    from probes.load.prompts import load_prompts
-    from probes.load.types import Closed, LoadRequest
-
-    try:
-        return LoadRequest(
-            base_url=url,
-            model=model,
-            prompts=load_prompts("builtin:short-chat"),
-            arrivals=Closed(concurrency),
-            requests=requests,
-            max_tokens=max_tokens,
-            seed=seed,
-            expected_model=model,
-        )
-    except ValueError as error:
-        raise UsageError(str(error), where="probe run load", hint="for example --url http://127.0.0.1:8000") from error
+    if compare is not None:
+        return load.judge(compare, metric, order, as_json)
+    return load.measure(context.params, stack, as_json)

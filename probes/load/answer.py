@@ -1,7 +1,8 @@
 """Builds one request's record from the pieces of its answer, streamed or whole.
 
 Covered: chat and text completions; role chunks, content, reasoning, tool and refusal deltas, usage in its own chunk,
-in the last chunk or in every chunk, error documents inside a 200 stream, streams that end early.
+in the last chunk or in every chunk (cumulative: the last one counts, none is added up), a second [DONE], error
+documents inside a 200 stream, streams that end early.
 Not covered: more than one choice per request.
 """
 
@@ -15,18 +16,21 @@ from probes.load.sse import Event
 from probes.load.types import RequestRecord
 
 ERROR_CHARS = 240
+_decode = json.JSONDecoder().raw_decode
+"""Half the time of `json.loads`, which is called for every token."""
 
 
 class AnswerBuilder:
     """Collects the answer to one request; times are seconds in the window."""
 
-    def __init__(self, number: int, scheduled_s: float, sent_s: float) -> None:
+    def __init__(self, number: int, scheduled_s: float, sent_s: float, connect_s: float = 0.0) -> None:
         self._number = number
         self._scheduled_s = scheduled_s
         self._sent_s = sent_s
+        self._connect_s = connect_s
         self._times: list[float] = []
+        self._totals: list[int] = []
         self._first_answer_s: float | None = None
-        self._first_chunk_tokens: int | None = None
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._usage: Mapping[str, Any] = {}
@@ -94,18 +98,22 @@ class AnswerBuilder:
         if not self._done and self._finish_reason is None:
             self.fail(f"the answer ended unfinished after {self.chunks} chunks")
         last_s = self._times[-1] if self._times else None
+        tokens = _chunk_tokens(self._totals) if len(self._totals) == len(self._times) else None
         return RequestRecord(
             id=self._number,
             scheduled_s=self._scheduled_s,
             sent_s=self._sent_s,
             end_s=end_s,
+            connect_s=self._connect_s,
             first_token_s=self._times[0] if self._times else None,
             first_answer_s=self._first_answer_s,
             last_token_s=last_s if streamed or self._error else end_s,
             chunk_times_s=tuple(self._times),
-            first_chunk_tokens=self._first_chunk_tokens,
+            chunk_tokens=tokens,
+            first_chunk_tokens=tokens[0] if tokens else None,
             output_tokens=_count(self._usage, "completion_tokens"),
             prompt_tokens=_count(self._usage, "prompt_tokens"),
+            cached_tokens=_count(_object(self._usage.get("prompt_tokens_details")), "cached_tokens"),
             finish_reason=self._finish_reason,
             model=self._model,
             text="".join(self._text),
@@ -115,7 +123,9 @@ class AnswerBuilder:
 
     def _parse(self, text: str) -> dict[str, Any] | None:
         try:
-            document = json.loads(text)
+            document, end = _decode(text)
+            if end != len(text):
+                document = json.loads(text)  # white space at the end, or more than one document
         except ValueError:
             document = None
         if not isinstance(document, dict):
@@ -130,13 +140,23 @@ class AnswerBuilder:
             self._usage = document["usage"]
 
     def _chunk(self, document: Mapping[str, Any], reasoning: str, answer: str, now_s: float) -> None:
-        if not self._times and isinstance(document.get("usage"), dict):
-            self._first_chunk_tokens = _count(document["usage"], "completion_tokens") or None
         self._times.append(now_s)
+        if total := _count(_object(document.get("usage")), "completion_tokens"):
+            self._totals.append(total)
         self._reasoning.append(reasoning)
         self._text.append(answer)
         if answer and self._first_answer_s is None:
             self._first_answer_s = now_s
+
+
+def _chunk_tokens(totals: list[int]) -> tuple[int, ...] | None:
+    """Tokens of each chunk from running totals; None when the totals do not grow."""
+    steps = [later - earlier for earlier, later in zip([0, *totals], totals, strict=False)]
+    return tuple(steps) if steps and all(step >= 0 for step in steps) else None
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _first_choice(document: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -24,6 +24,7 @@ LATENCIES = (
     ("first_answer", "first answer token"),
     ("tpot", "TPOT"),
     ("chunk_gap", "chunk gap"),
+    ("token_gap", "token gap"),
     ("e2e", "end to end"),
 )
 STATISTICS = ("mean", "p50", "p75", "p90", "p95", "p99", "max")
@@ -36,6 +37,7 @@ def card(observation: Observation, result: LoadResult) -> str:
         lines += [*_rates(observation), "", *_latencies(observation), ""]
         lines += _withheld(observation)
     lines += [f"  {'ok  ' if check.ok else 'FAIL'} {check.name}: {check.measured}" for check in observation.checks]
+    lines += [f"  --   {name}: not checked: {why}" for name, why in observation.detail["not_checked"].items()]
     request = result.request
     lines.append(
         f"\n{len(result.records)} of {request.requests} requests after {len(result.window.warmup)} for warm-up, "
@@ -57,15 +59,16 @@ def _rates(observation: Observation) -> Iterator[str]:
 
 
 def _latencies(observation: Observation) -> Iterator[str]:
-    present = [s for s in STATISTICS if any(observation.quantity(_name(stem, s)) for stem, _ in LATENCIES)]
+    present = [s for s in STATISTICS if any(observation.quantity(latency_name(stem, s)) for stem, _ in LATENCIES)]
     yield f"  {'seconds':<20}" + "".join(f"{statistic:>10}" for statistic in present)
     for stem, label in LATENCIES:
-        cells = [observation.quantity(_name(stem, statistic)) for statistic in present]
+        cells = [observation.quantity(latency_name(stem, statistic)) for statistic in present]
         if any(cells):
             yield f"  {label:<20}" + "".join(f"{cell.value:10.4f}" if cell else f"{'-':>10}" for cell in cells)
 
 
-def _name(stem: str, statistic: str) -> str:
+def latency_name(stem: str, statistic: str) -> str:
+    """Name of a latency's quantity."""
     return f"{stem}_s" if statistic == "mean" else f"{stem}_{statistic}_s"
 
 

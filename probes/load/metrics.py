@@ -2,7 +2,8 @@
 
 Pure functions. A figure that the records do not support is withheld with its reason; none is guessed: token counts
 are the server's own or unknown, and chunks are never counted as tokens.
-Covered: rates, TTFT, TPOT, chunk gap, end to end, steady window, goodput. Not covered: comparing windows.
+Covered: rates, TTFT, TPOT, chunk gap, time between tokens, end to end, steady window, goodput.
+Not covered: comparing windows.
 """
 
 from __future__ import annotations
@@ -10,14 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
+from probes.load.steady import steady_bounds, tokens_within
 from probes.load.summary import Estimate, Summary, summarise, wilson
-from probes.load.timeline import segments, steady_parts
-from probes.load.types import Closed, LoadRequest, RequestRecord, Slo
+from probes.load.types import LoadRequest, RequestRecord, Slo
 
 MAX_TPOT_BIAS = 0.05
-MIN_STEADY_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +116,16 @@ def chunk_gaps_s(records: Sequence[RequestRecord]) -> list[float]:
     ]
 
 
+def token_gaps_s(records: Sequence[RequestRecord]) -> list[float]:
+    """Time between tokens where each chunk's tokens are known: its gap, spread evenly over the tokens it brought."""
+    gaps: list[float] = []
+    for record in records:
+        times = record.chunk_times_s
+        steps = zip(times, times[1:], (record.chunk_tokens or ())[1:], strict=False)
+        gaps += [gap for start, end, tokens in steps for gap in [(end - start) / tokens] * tokens if tokens]
+    return gaps
+
+
 def _add_token_rates(draft: _Draft, good: Sequence[RequestRecord], window_s: float) -> None:
     output, prompt = _sum_tokens(good, "output_tokens"), _sum_tokens(good, "prompt_tokens")
     if output is None:
@@ -138,30 +146,18 @@ def _add_steady(
     window_s: float,
 ) -> None:
     name = "steady_output_tok_per_s"
-    parts = steady_parts(segments(records))
-    length_s = sum(part.length_s for part in parts)
-    if not isinstance(request.arrivals, Closed):
-        draft.withheld[name] = "with open arrivals the busiest moments are chance, not a steady state"
-    elif _sum_tokens(good, "output_tokens") is None:
+    if _sum_tokens(good, "output_tokens") is None:
         draft.withheld[name] = "the server sent no token counts for some answers"
-    elif not all(record.chunk_times_s for record in good if record.output_tokens):
+        return
+    if not all(record.chunk_times_s for record in good if record.output_tokens):
         draft.withheld[name] = "answers were not streamed: token times are unknown"
-    elif length_s < MIN_STEADY_SHARE * window_s:
-        draft.withheld[name] = f"only {length_s / window_s:.0%} of the window had 90 % of the peak in flight"
+        return
+    bounds = steady_bounds(records, request, window_s)
+    if isinstance(bounds, str):
+        draft.withheld[name] = bounds
     else:
-        bounds = np.asarray([(part.start_s, part.end_s) for part in parts])
-        draft.rates[name] = sum(_tokens_within(record, bounds) for record in good) / length_s
-
-
-def _tokens_within(record: RequestRecord, bounds: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> float:
-    """Tokens of one answer inside the given stretches, each chunk carrying an equal part of the server's count."""
-    if not record.chunk_times_s or not record.output_tokens:
-        return 0.0
-    times = np.asarray(record.chunk_times_s)
-    # A token belongs to (start, end]: the one that ends a request was made while that request was in flight.
-    index = np.searchsorted(bounds[:, 0], times, side="left") - 1
-    inside = (index >= 0) & (times <= bounds[np.maximum(index, 0), 1])
-    return record.output_tokens * float(inside.sum()) / len(times)
+        length_s = sum(end_s - start_s for start_s, end_s in bounds)
+        draft.rates[name] = sum(tokens_within(record, bounds) for record in good) / length_s
 
 
 def _add_latencies(draft: _Draft, good: Sequence[RequestRecord], failed: int) -> None:
@@ -183,6 +179,8 @@ def _add_latencies(draft: _Draft, good: Sequence[RequestRecord], failed: int) ->
     _add_summary(draft, "chunk_gap_s", gaps)
     if gaps and doubt is None and all(_one_token_per_chunk(record) for record in good):
         _add_summary(draft, "itl_s", gaps)
+    if gaps and all(record.chunk_tokens is not None for record in good):
+        _add_summary(draft, "token_gap_s", summarise(token_gaps_s(good), intervals=False))
     if doubt is not None:
         draft.withheld["tpot_s"] = doubt
     elif "tpot_s" in draft.withheld:

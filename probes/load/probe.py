@@ -7,20 +7,22 @@ same server differ by more. Comparing windows is the judge's work.
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Iterator
 
 from probes.base import Against, Check, Cost, Json, Observation, Quantity, Rung, Verdict, Where
 from probes.events import overlap
+from probes.load.arrivals import describe, mean_rate_per_s
 from probes.load.body import effective_body, endpoint_url
-from probes.load.client import OnRecord, measure
+from probes.load.client import measure
+from probes.load.digest import OnRecord
 from probes.load.metrics import LoadMetrics, compute
 from probes.load.prompts import digest
 from probes.load.summary import Estimate, Summary
 from probes.load.timeline import segments, weighted_mean
-from probes.load.types import LoadRequest, LoadResult, Poisson, RequestRecord, Window
-from probes.load.validity import Limits, check
+from probes.load.types import Closed, LoadRequest, LoadResult, RequestRecord, Window
+from probes.load.validity import Limits, check, not_checked
+from probes.load.wire.dial import Connect
 
 NAME = "load"
 RATE_UNITS = {
@@ -40,21 +42,19 @@ def run(
     limits: Limits | None = None,
     deadline_s: float | None = None,
     on_record: OnRecord | None = None,
+    connect: Connect | None = None,
 ) -> tuple[Observation, LoadResult]:
     """Measure one window and judge its validity.
 
-    Blocks until the window has ended; must not be called from a running event loop. KeyboardInterrupt closes all
+    Blocks until the window has ended. KeyboardInterrupt closes all
     connections and propagates. Nothing that a server does raises: it is a failed check with its reason. Warm-up and
     window together may take `deadline_s`; past it all connections are closed and TimeoutError is raised.
     `on_record` hears of each measured request as it ends.
     """
     limits = limits or Limits()
-
-    async def bounded() -> Window:
-        async with asyncio.timeout(deadline_s):
-            return await measure(request, allowed_failures=limits.allowed_failures, on_record=on_record)
-
-    window = asyncio.run(bounded())
+    window = measure(
+        request, allowed_failures=limits.allowed_failures, on_record=on_record, deadline_s=deadline_s, connect=connect
+    )
     metrics = compute(window.records, request)
     result = LoadResult(request=request, window=window, window_s=metrics.window_s, metrics=metrics)
     return observe(result, where=where, against=against, limits=limits), result
@@ -117,6 +117,8 @@ def _latencies(name: str, summary: Summary) -> Iterator[Quantity]:
     for percent, estimate in summary.percentiles.items():
         if percent not in summary.withheld:
             yield _quantity(f"{stem}_p{percent}_s", estimate, "s", summary.n + summary.failed)
+    for percent, estimate in summary.answered.items():
+        yield _quantity(f"{stem}_p{percent}_answered_s", estimate, "s", summary.n)
     yield Quantity(name=f"{stem}_max_s", value=summary.max, unit="s", n=summary.n)
 
 
@@ -133,10 +135,11 @@ def _signals(
         "in_flight_mean": weighted_mean(parts, lambda part: part.in_flight) or 0.0,
         "in_flight_max": max(part.in_flight for part in parts),
     }
-    if isinstance(request.arrivals, Poisson):
-        found["rate_per_s"] = request.arrivals.rate_per_s
-    else:
+    rate = mean_rate_per_s(request.arrivals)
+    if isinstance(request.arrivals, Closed):
         found["concurrency"] = request.arrivals.concurrency
+    elif rate is not None:
+        found["rate_per_s"] = rate
     if metrics.mean_output_tokens is not None:
         found["tokens_per_request"] = metrics.mean_output_tokens
     if metrics.tokens_per_chunk is not None:
@@ -166,4 +169,9 @@ def _detail(window: Window, request: LoadRequest, metrics: LoadMetrics) -> dict[
         "client_lag_s": {"mean": window.lag.mean_s, "p99": window.lag.p99_s, "max": window.lag.max_s},
         "errors": dict(errors.most_common(5)),
         "withheld": {**metrics.withheld, **below_floor},
+        "not_checked": dict(not_checked(window, request)),
+        "connections_opened_in_window": window.opened,
+        "client_cpu_s": window.cpu_s,
+        "counters": dict(window.counters),
+        "arrivals": describe(request.arrivals),
     }

@@ -7,12 +7,11 @@ Not covered: `id` and `retry` fields, which mean nothing for one answer.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One dispatched event."""
+class Event(NamedTuple):
+    """One dispatched event. (A tuple: one is made for every token.)"""
 
     name: str
     data: str
@@ -27,9 +26,13 @@ class SseParser:
         self._name = ""
         self._started = False
         self._skip_lf = False
+        self._fresh = True
+        """Nothing is left over from earlier reads."""
 
     def feed(self, chunk: bytes) -> list[Event]:
         """Events completed by this read."""
+        if self._fresh and self._started and _is_one_event(chunk):
+            return [Event("", chunk[6:-2].decode("utf-8", "replace"))]
         if self._skip_lf and chunk:
             self._skip_lf = False
             chunk = chunk.removeprefix(b"\n")
@@ -41,6 +44,7 @@ class SseParser:
             self._line(bytes(self._buffer[start:end]), events)
             start = after
         del self._buffer[:start]
+        self._fresh = not (self._buffer or self._data or self._name or self._skip_lf)
         return events
 
     def close(self) -> list[Event]:
@@ -80,3 +84,8 @@ class SseParser:
             events.append(Event(self._name, "\n".join(self._data)))
         self._data = []
         self._name = ""
+
+
+def _is_one_event(chunk: bytes) -> bool:
+    """The common case: one read that is one event of one data line."""
+    return chunk[:6] == b"data: " and chunk[-2:] == b"\n\n" and chunk.count(b"\n") == 2 and b"\r" not in chunk

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,10 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """One figure over `n` requests; `failed` further requests gave none. `withheld`: percentile → why not given."""
+    """One figure over `n` requests; `failed` further requests gave none. `withheld`: percentile → why not given.
+
+    `percentiles` count failures as infinitely slow; `answered` leave them out and exist only where there were some.
+    """
 
     n: int
     failed: int
@@ -43,6 +46,7 @@ class Summary:
     max: float
     percentiles: Mapping[int, Estimate]
     withheld: Mapping[int, str]
+    answered: Mapping[int, Estimate] = field(default_factory=dict)
 
 
 def summarise(values: Sequence[float], *, failed: int = 0, intervals: bool = True) -> Summary | None:
@@ -50,7 +54,7 @@ def summarise(values: Sequence[float], *, failed: int = 0, intervals: bool = Tru
     if not values:
         return None
     samples = np.sort(np.asarray([*values, *([math.inf] * failed)], dtype=float))
-    finite = np.asarray(values, dtype=float)
+    finite = np.sort(np.asarray(values, dtype=float))
     percentiles: dict[int, Estimate] = {}
     withheld: dict[int, str] = {}
     for percent, floor in FLOORS.items():
@@ -68,6 +72,11 @@ def summarise(values: Sequence[float], *, failed: int = 0, intervals: bool = Tru
         max=float(finite.max()),
         percentiles=percentiles,
         withheld=withheld,
+        answered={
+            percent: _percentile(finite, percent, intervals)
+            for percent, floor in FLOORS.items()
+            if failed and len(finite) >= floor
+        },
     )
 
 

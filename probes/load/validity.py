@@ -1,40 +1,27 @@
 """Is this window worth a number? Each check says what was measured and what the limit is; one that fails is enough.
 
-Covered: failures, load actually offered, the client's own delay, token counts, identity, replayed answers, complete
-answers. Not covered: prefix-cache counters and clocks of the machine (the harness reads those).
+Covered: failures, load actually offered, the client's own delay, token counts, identity, prefix caches, replayed
+answers, complete answers. A check that these records or this server leave no way to make is named as not made.
+Not covered: clocks of the machine (the harness reads those).
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 
 from probes.base import Check
-from probes.load.timeline import segments, weighted_mean
+from probes.load.arrivals import Closed
+from probes.load.offered import Limits as Limits
+from probes.load.offered import client_delay, offered, planned_requests
+from probes.load.sharing import sharing
+from probes.load.spread import FEWEST
 from probes.load.types import LoadRequest, RequestRecord, Window
 
-LAG_P99_FACTOR = 5
-LAG_MAX_FACTOR = 30
 REPLAY_SPEEDUP = 5.0
 REPLAY_MIN_TOKENS = 8
-COMPLETE = frozenset({"stop", "length"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Limits of the checks.
-
-    The client's wake-ups may be late by `lag_share` of the mean TTFT or by `lag_floor_s`, whichever is more, on
-    average, since that is how far means are moved; one in a hundred by 5 times that, a single one by 30 times. (Two
-    cores saturated by the engine and a 4 ms scheduler tick alone give a mean of 2 ms and a p99 of 10 ms.)
-    """
-
-    allowed_failures: int = 0
-    lag_share: float = 0.01
-    lag_floor_s: float = 0.003
-    in_flight_share: float = 0.95
-    rate_share: float = 0.01
+PROMPT_SHARE = 0.01
+COMPLETE = frozenset({"stop", "length", "tool_calls"})
 
 
 def check(window: Window, request: LoadRequest, limits: Limits) -> tuple[Check, ...]:
@@ -44,14 +31,31 @@ def check(window: Window, request: LoadRequest, limits: Limits) -> tuple[Check, 
         return tuple(checks)
     records = window.records
     good = [record for record in records if record.ok]
+    checks.append(_ended(window, request))
     checks.append(_failures(records, request, limits))
-    if len(records) < request.requests or not good:
+    if not good or len(records) < planned_requests(request, len(records)):
         return tuple(checks)
-    checks += _offered(records, request, limits)
-    checks.append(_lag(window, good, limits))
+    checks += offered(records, request, limits)
+    checks.append(client_delay(window, good, limits))
     checks += _answers(good, request)
+    checks += _prefixes(window, request)
     checks += _replays(good, request)
     return tuple(checks)
+
+
+def not_checked(window: Window, request: LoadRequest) -> Mapping[str, str]:
+    """Checks that could not be made, and why: never counted as passed."""
+    good = [record for record in window.records if record.ok]
+    missing: dict[str, str] = {}
+    if not isinstance(request.arrivals, Closed) and len(window.records) < FEWEST:
+        missing["arrival dispersion"] = f"{len(window.records)} arrivals; {FEWEST} are needed"
+    if sharing(window, request) is None:
+        missing["prefix cache"] = "the server tells nothing about its cache (no cached_tokens, no known counters)"
+    if not any(request.prompt(record.id).tokens is not None for record in good):
+        missing["prompt tokens"] = "the prompts' lengths in tokens are not known beforehand"
+    if request.stream and any(record.chunk_tokens is None for record in good):
+        missing["tokens per chunk"] = "no token counts in every chunk"
+    return missing
 
 
 def _warm(window: Window) -> Check:
@@ -60,59 +64,22 @@ def _warm(window: Window) -> Check:
     return Check(name="warm-up", ok=not failed, measured=measured, limit="all answered")
 
 
+def _ended(window: Window, request: LoadRequest) -> Check:
+    return Check(
+        name="time limit", ok=window.cut is None, measured=window.cut or f"{window.wall_s:.1f} s",
+        limit=f"{request.time_limit_s:g} s",
+    )  # fmt: skip
+
+
 def _failures(records: Sequence[RequestRecord], request: LoadRequest, limits: Limits) -> Check:
     failed = [record for record in records if not record.ok]
-    unsent = request.requests - len(records)
-    text = f"{len(failed)} of {request.requests} requests failed"
+    planned = planned_requests(request, len(records))
+    unsent = planned - len(records)
+    text = f"{len(failed)} of {planned} requests failed"
     text += f", {unsent} were not sent" if unsent else ""
     text += f": {failed[0].error}" if failed else ""
     ok = len(failed) <= limits.allowed_failures and not unsent and len(failed) < len(records)
     return Check(name="failures", ok=ok, measured=text, limit=f"at most {limits.allowed_failures}")
-
-
-def _offered(records: Sequence[RequestRecord], request: LoadRequest, limits: Limits) -> Iterator[Check]:
-    asked = request.concurrency
-    if asked is None:
-        yield from _rate(records, limits)
-        return
-    parts = segments(records)
-    peak = max((part.in_flight for part in parts), default=0)
-    yield Check(name="peak in flight", ok=peak == asked, measured=f"{peak}", limit=f"{asked}")
-    first_s, last_s = min(r.sent_s for r in records), max(r.sent_s for r in records)
-    if request.requests > asked:
-        loaded = [part for part in parts if first_s <= part.start_s and part.end_s <= last_s]
-        mean = weighted_mean(loaded, lambda part: part.in_flight) or 0.0
-        floor = limits.in_flight_share * asked
-        yield Check(name="mean in flight", ok=mean >= floor, measured=f"{mean:.2f}", limit=f"at least {floor:.2f}")
-
-
-def _rate(records: Sequence[RequestRecord], limits: Limits) -> Iterator[Check]:
-    """Poisson: the client kept the drawn schedule. (The draw itself scatters around the asked rate by chance.)"""
-    sent, due = [r.sent_s for r in records], [r.scheduled_s for r in records]
-    planned_s, taken_s = max(due), max(sent)
-    error = abs(planned_s / taken_s - 1) if taken_s > 0 else 1.0
-    yield Check(
-        name="arrival rate",
-        ok=error <= limits.rate_share,
-        measured=f"{len(records) / taken_s:.4g}/s sent, {len(records) / planned_s:.4g}/s drawn",
-        limit=f"within {limits.rate_share:.0%} of the drawn schedule",
-    )
-
-
-def _lag(window: Window, good: Sequence[RequestRecord], limits: Limits) -> Check:
-    firsts = [r.first_token_s - r.sent_s for r in good if r.first_token_s is not None]
-    spans = firsts or [r.end_s - r.sent_s for r in good]
-    limit_s = max(limits.lag_floor_s, limits.lag_share * sum(spans) / len(spans))
-    lag = window.lag
-    late_s = max((r.sent_s - r.scheduled_s for r in window.records), default=0.0)
-    seen_s = (lag.mean_s, lag.p99_s, max(lag.max_s, late_s))
-    allowed_s = (limit_s, LAG_P99_FACTOR * limit_s, LAG_MAX_FACTOR * limit_s)
-    return Check(
-        name="client delay",
-        ok=lag.beats > 0 and all(seen <= allowed for seen, allowed in zip(seen_s, allowed_s, strict=True)),
-        measured="mean {:.1f}, p99 {:.1f}, max {:.1f} ms".format(*(1e3 * seen for seen in seen_s)),
-        limit="{:.1f}, {:.1f}, {:.1f} ms".format(*(1e3 * allowed for allowed in allowed_s)),
-    )
 
 
 def _answers(good: Sequence[RequestRecord], request: LoadRequest) -> Iterator[Check]:
@@ -122,14 +89,15 @@ def _answers(good: Sequence[RequestRecord], request: LoadRequest) -> Iterator[Ch
     tokens = sum(record.output_tokens or 0 for record in good)
     chunks = sum(len(record.chunk_times_s) for record in good)
     if counted == n:
-        ok = chunks <= 1.1 * tokens and all((r.output_tokens or 0) <= request.max_tokens for r in good)
+        most = {r.id: request.prompt(r.id).max_tokens or request.max_tokens for r in good}
         longest = max(r.output_tokens or 0 for r in good)
         yield Check(
             name="token counts are plausible",
-            ok=ok,
+            ok=chunks <= 1.1 * tokens and all((r.output_tokens or 0) <= most[r.id] for r in good),
             measured=f"{tokens} tokens in {chunks} chunks, longest answer {longest}",
-            limit=f"no fewer tokens than chunks, at most {request.max_tokens} an answer",
+            limit=f"no fewer tokens than chunks, at most {max(most.values())} an answer",
         )
+    yield from _agreement(good, request)
     expected = request.expected_model or request.model
     # transformers appends the revision that it serves; `main` is the default one and names the same weights.
     models = Counter((record.model or "no model named").removesuffix("@main") for record in good)
@@ -150,11 +118,43 @@ def _answers(good: Sequence[RequestRecord], request: LoadRequest) -> Iterator[Ch
     )
 
 
+def _agreement(good: Sequence[RequestRecord], request: LoadRequest) -> Iterator[Check]:
+    """The client's and the server's counts of the same tokens, where the client knows."""
+    counted = [record for record in good if record.chunk_tokens is not None and record.output_tokens is not None]
+    if counted:
+        wrong = sum(sum(record.chunk_tokens or ()) > (record.output_tokens or 0) for record in counted)
+        measured = f"{wrong} of {len(counted)} answers had more tokens in their chunks than in total"
+        yield Check(name="tokens per chunk", ok=not wrong, measured=measured, limit="none")
+    known = [(request.prompt(record.id).tokens, record.prompt_tokens) for record in good]
+    pairs = [(ours, theirs) for ours, theirs in known if ours is not None and theirs is not None]
+    if pairs:
+        ours, off = sum(ours for ours, _ in pairs), sum(abs(ours - theirs) for ours, theirs in pairs)
+        yield Check(
+            name="prompt tokens",
+            ok=off <= PROMPT_SHARE * ours,
+            measured=f"{sum(theirs for _, theirs in pairs)} counted by the server, {ours} meant",
+            limit=f"within {PROMPT_SHARE:.0%} of each other",
+        )
+
+
+def _prefixes(window: Window, request: LoadRequest) -> Iterator[Check]:
+    """No more came out of the server's prefix cache than the prompts of this window share."""
+    found = sharing(window, request)
+    if found is not None:
+        yield Check(
+            name="prefix cache",
+            ok=found.cached <= found.allowed,
+            measured=f"{found.cached:.0f} of {found.prompt_tokens:.0f} prompt tokens were cached ({found.source})",
+            limit=f"at most {found.allowed:.0f}, by what the prompts share",
+        )
+
+
 def _replays(good: Sequence[RequestRecord], request: LoadRequest) -> Iterator[Check]:
     """An answer made once and played back: the same text for every prompt, or a repeat in a fraction of the time."""
+    first_index = {prompt: index for index, prompt in reversed(list(enumerate(request.prompts)))}
     groups: dict[int, list[RequestRecord]] = defaultdict(list)
     for record in good:
-        groups[request.prompts.index(request.prompts[record.id % len(request.prompts)])].append(record)
+        groups[first_index[request.prompt(record.id)]].append(record)
     long_enough = all((record.output_tokens or 0) >= REPLAY_MIN_TOKENS for record in good)
     if len(groups) > 1 and long_enough:
         texts = {(record.text, record.reasoning) for record in good}
