@@ -19,6 +19,9 @@ from typing import IO, NamedTuple
 
 from infra_agent.errors import ConfigError
 
+LONGEST_S = 600.0
+"""Of one git command; a large tree on a slow disk needs its time."""
+KILL_S = 10.0
 _NULL = os.devnull
 _NO_ATTRIBUTES = "* -text -eol -ident -filter -working-tree-encoding !diff !merge -export-subst -export-ignore\n"
 _SETTINGS = {
@@ -75,8 +78,11 @@ class Git:
                 capture_output=True,
                 env=self._env(),
                 cwd=cwd or _existing(self.directory),
+                timeout=LONGEST_S,
                 check=False,
             )
+        except subprocess.TimeoutExpired:
+            raise self._failure(words, f"no end after {LONGEST_S:.0f} s".encode()) from None
         except FileNotFoundError:
             raise ConfigError(
                 "git is not installed", hint="code changes are kept in a git directory: install git"
@@ -94,10 +100,10 @@ class Git:
         assert process.stdin is not None
         try:
             _stream(process.stdin, f"refs/heads/{branch}", parent, blobs, message, when_s)
-            _, stderr = process.communicate()
+            _, stderr = process.communicate(timeout=LONGEST_S)
         except BaseException:
             process.kill()
-            process.communicate()
+            process.communicate(timeout=KILL_S)
             raise
         if process.returncode != 0:
             raise self._failure(("fast-import",), stderr)

@@ -31,6 +31,7 @@ from infra_agent.harness.escapes.kernel import KEYCTL
 from infra_agent.harness.mounts import gpu_nodes
 
 _GONE_TIMEOUT_S = 3.0
+_KILL_S = 5.0
 _GPU_TIMEOUT_S = 60.0
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 _SLEEP = "import time; time.sleep(600)"
@@ -156,7 +157,7 @@ def _victim(mark: str, token: str) -> Iterator[subprocess.Popen[bytes]]:
         yield victim
     finally:
         victim.kill()
-        victim.wait()
+        victim.wait(_KILL_S)
 
 
 def _first_address(pid: int) -> int:

@@ -22,6 +22,7 @@ from probes.net.via import connect
 
 _CHUNK_BYTES = 1 << 16
 _POLL_S = 0.05
+_END_S = 5.0
 
 
 @contextmanager
@@ -41,7 +42,7 @@ def relayed(via: Path, port: int) -> Iterator[None]:
         yield
     finally:
         server.shutdown()
-        thread.join()
+        thread.join(_END_S)
         server.hang_up()
         server.server_close()
 

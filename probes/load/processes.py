@@ -171,7 +171,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait(STOP_S)
     except subprocess.TimeoutExpired:
         process.kill()
-        process.wait()
+        process.wait(STOP_S)
     process.stdin.close()
     process.stdout.close()
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
+from probes.clean import one_line
 from probes.load.arrivals import describe
 from probes.load.digest import OnRecord
 from probes.load.types import LoadRequest, RequestRecord
@@ -29,10 +30,9 @@ class Progress:
         """Announce a window."""
         self.end()
         bound = f" or {request.duration_s:g} s" if request.duration_s else ""
-        self._stream.write(
-            f"{request.base_url} · {describe(request.arrivals)} · {request.requests} requests{bound}, "
-            f"{request.warmup_requests} for warm-up · seed {request.seed}\n"
-        )
+        planned = f"{request.base_url} · {describe(request.arrivals)} · {request.requests} requests{bound}, "
+        planned += f"{request.warmup_requests} for warm-up · seed {request.seed}"
+        self._stream.write(one_line(planned) + "\n")
         self._stream.flush()
         return _Line(self, request).hear if self._live else _ignore
 
