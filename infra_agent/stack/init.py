@@ -160,5 +160,5 @@ tolerance_nat = {reference.tolerance_nat}                 # largest gap in the o
 start_timeout_s = {limits.start_timeout_s}               # from launch to the first answered request
 stop_timeout_s = {limits.stop_timeout_s}
 budget_s = {limits.budget_s}                    # used when the goal names no budget
-# memory_bytes = 8000000000          # the engine is stopped above this
+# memory_bytes = 8000000000          # the engine is ended above this; default: 85 % of the machine's memory
 """
