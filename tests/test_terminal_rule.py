@@ -62,7 +62,8 @@ def writes_in(name: str, tree: ast.Module) -> Iterator[str]:
         owner, _, method = function.rpartition(".")
         direct = function in WRITERS and name not in PIPES
         console = method in CONSOLE and "console" in owner.lower()
-        if direct or console or function.endswith((".stdout.write", ".stderr.write")):
+        stream = function.endswith((".stdout.write", ".stderr.write")) and name not in PIPES
+        if direct or console or stream:
             yield f"{name}:{line} {function}"
 
 

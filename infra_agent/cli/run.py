@@ -226,7 +226,8 @@ def _introduce(session: Session, brain: Brain, narrator: TerminalNarrator) -> No
     narrator.line("Brain", f"{brain.name} ({started.brain_note})")
     sandbox = "sandbox held" if session.walls.mode == "bubblewrap" else "NO SANDBOX"
     narrator.line(
-        "Walls", f"{sandbox} · {session.walls.network} · run {session.run_dir.name} in {session.run_dir.parent}/"
+        "Walls",
+        f"{sandbox} · network {session.walls.network} · run {session.run_dir.name} in {session.run_dir.parent}/",
     )
     caps = [f"at most {amount(name, cap)}" for name, cap in session.budget.caps.model_dump(exclude_none=True).items()]
     minutes = f"{session.budget.remaining_s() / 60:.0f} min"

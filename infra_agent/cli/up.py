@@ -64,7 +64,7 @@ def serve_until_stopped(
             found = {"url": server.base_url, "model": server.model, "settings": dict(settings)}
             found |= {"patches": list(patches)} if patches else {}
             found["digest"] = settings_digest(digest, settings, patches)
-            found["network"] = "host network shared" if server.via is None else RELAYED
+            found["network"] = "host, shared" if server.via is None else RELAYED
             if as_json:
                 print_json(found)
             else:

@@ -40,7 +40,7 @@ BOMBS = (
     Bomb(
         name="processes bounded",
         kind="tasks",
-        tried=f"forked without end under a limit of {_TASKS}",
+        tried=f"fork without end under a limit of {_TASKS}",
         limits=Limits(tasks=_TASKS),
         program=f"""
 import os, time
@@ -56,7 +56,7 @@ time.sleep({_TIMEOUT_S})
     Bomb(
         name="memory bounded",
         kind="memory",
-        tried=f"filled memory under a limit of {_MEMORY_BYTES >> 20} MiB",
+        tried=f"fill memory under a limit of {_MEMORY_BYTES >> 20} MiB",
         limits=Limits(memory_bytes=_MEMORY_BYTES),
         program=f"""
 import time
@@ -69,7 +69,7 @@ time.sleep({_TIMEOUT_S})
     Bomb(
         name="disk bounded",
         kind="disk",
-        tried=f"filled its directory under a limit of {_DISK_BYTES >> 20} MiB",
+        tried=f"fill its directory under a limit of {_DISK_BYTES >> 20} MiB",
         limits=Limits(disk_bytes=_DISK_BYTES),
         program=f"""
 import time

@@ -44,13 +44,13 @@ _CUT_OFF = ("--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "A
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Walls:
-    """What stands between an engine and the machine. `network`, `limits` and `detail` are sentences for people.
+    """What stands between an engine and the machine. `network`, `limits` and `detail` are words for people.
 
     `user_space`: bubblewrap's words for the user namespace, as far as this machine allows.
     """
 
     mode: Literal["bubblewrap", "none"]
-    network: str = "loopback only, a network of its own"
+    network: str = "loopback only"
     detail: str = ""
     limits: str = ""
     binary: str = ""
@@ -63,7 +63,7 @@ class Walls:
 
 NO_WALLS = Walls(
     mode="none",
-    network="host network shared",
+    network="host, shared",
     detail="no sandbox: the engine can read and write what its user can",
 )
 

@@ -205,7 +205,7 @@ def _wait(
             outcome, text = _ending(process)
             text = text if process.exceeded else f"it ended before it was ready ({text})"
         lines = process.tail(_LOG_LINES)
-        meaning, hint = explain(engine, lines)
+        meaning, hint = ("", "") if process.exceeded else explain(engine, lines)
         return LaunchFailed(
             f"{engine.name}: {text}" + (f": {meaning}" if meaning else ""),
             outcome=outcome,

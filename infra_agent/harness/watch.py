@@ -18,8 +18,7 @@ import resource
 import stat
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 _SCAN_S = 0.1
 _DISK_LOOK_S = 1.0
@@ -31,8 +30,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 Breach = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class _Task:
+class _Task(NamedTuple):
     """What /proc/PID/stat says of one process."""
 
     pid: int
@@ -87,7 +85,10 @@ class Watch:
         """What is above its limit now."""
         now_s = time.monotonic()
         self._refresh(now_s)
-        found = None if self._group is not None else self._tasks_breach() or self._memory_breach(now_s)
+        found = None
+        if self._group is None:
+            tasks = [task for task in map(_task, self._pids) if task is not None]
+            found = self._tasks_breach(tasks) or self._memory_breach(tasks, now_s)
         if found is None and now_s >= self._next_disk_s:
             found = self._disk_breach()
             self._next_disk_s = time.monotonic() + max(_DISK_LOOK_S, (time.monotonic() - now_s) / _COST_SHARE)
@@ -133,19 +134,19 @@ class Watch:
         self._pids = _below(os.getpid())
         self._next_scan_s = now_s + max(_SCAN_S, (time.monotonic() - now_s) / _COST_SHARE)
 
-    def _tasks_breach(self) -> Breach | None:
+    def _tasks_breach(self, tasks: list[_Task]) -> Breach | None:
         limit = self._limits.get("tasks")
         if limit is None:
             return None
-        seen = sum(task.threads for task in map(_task, self._pids) if task is not None)
+        seen = sum(task.threads for task in tasks)
         return _breach("tasks", int(limit), seen) if seen > int(limit) else None
 
-    def _memory_breach(self, now_s: float) -> Breach | None:
+    def _memory_breach(self, tasks: list[_Task], now_s: float) -> Breach | None:
         limit = self._limits.get("memory_bytes")
         if limit is None or now_s < self._next_exact_s:
             return None
         files = self._memory_files()
-        if sum(task.resident_bytes for task in map(_task, self._pids) if task is not None) + files <= int(limit):
+        if sum(task.resident_bytes for task in tasks) + files <= int(limit):
             return None
         seen = _exact_bytes(self._pids, files)
         self._next_exact_s = now_s + (time.monotonic() - now_s) / _COST_SHARE

@@ -187,7 +187,7 @@ tolerance_nat = {reference.tolerance_nat}                 # largest gap in the o
 start_timeout_s = {limits.start_timeout_s}               # from launch to the first answered request
 stop_timeout_s = {limits.stop_timeout_s}
 budget_s = {limits.budget_s}                    # used when the goal names no budget
-# memory_bytes = 8000000000          # the engine is stopped above this
+# memory_bytes = 8000000000          # the engine is ended above this; default: 85 % of the machine's memory
 
 # Who approves changes that wait for a person. Without this table it is you. Reference: docs/review.md
 # [[review.reviewers]]

@@ -20,7 +20,6 @@ import signal
 import socket
 import struct
 import time
-from dataclasses import dataclass
 
 LOOPBACK = "127.0.0.1"
 MAGIC = b"port"
@@ -71,13 +70,14 @@ def _become_connector(listener: int) -> None:
     serve(socket.socket(fileno=3))
 
 
-@dataclass(slots=True)
 class _Client:
     """One asker, and the connection being made for it."""
 
-    channel: socket.socket
-    until_s: float
-    target: socket.socket | None = None
+    __slots__ = ("channel", "target", "until_s")
+
+    def __init__(self, channel: socket.socket, until_s: float) -> None:
+        self.channel, self.until_s = channel, until_s
+        self.target: socket.socket | None = None
 
 
 class _Desk:

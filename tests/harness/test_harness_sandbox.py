@@ -50,7 +50,7 @@ def test_the_walls_say_what_they_hold(walls: Walls) -> None:
 def test_without_a_sandbox_only_when_asked() -> None:
     assert hold_walls(no_sandbox=True) is NO_WALLS
     assert "no sandbox" in NO_WALLS.as_dict()["detail"]
-    assert NO_WALLS.as_dict()["network"] == "host network shared"
+    assert NO_WALLS.as_dict()["network"] == "host, shared"
 
 
 def test_only_the_scratch_directory_can_be_written(walls: Walls, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable
 
 from infra_agent.harness.escapes.attempt import Attempt, Planted
 
@@ -22,18 +23,18 @@ def _write(path: str) -> str | None:
     return f"{path} could be written"
 
 
-def _try_each(action: object, paths: list[str]) -> str | None:
+def _try_each(action: Callable[[str], str | None], paths: Iterable[str]) -> str | None:
     for path in paths:
         try:
-            found = action(path)  # type: ignore[operator]
+            found = action(path)
         except OSError:
             continue
         if found:
-            return str(found)
+            return found
     return None
 
 
-def _secret(place: str) -> object:
+def _secret(place: str) -> Callable[[Planted], str | None]:
     return lambda planted: _read(planted["secrets"][place], planted)
 
 
@@ -43,11 +44,11 @@ def _system_secrets(_: Planted) -> str | None:
             file.read(1)
         return f"{path} could be read"
 
-    return _try_each(read, list(_SECRET_FILES))
+    return _try_each(read, _SECRET_FILES)
 
 
 def _system_directories(_: Planted) -> str | None:
-    return _try_each(lambda path: f"{path} could be listed" if os.listdir(path) else None, list(_SECRET_DIRECTORIES))  # noqa: PTH208
+    return _try_each(lambda path: f"{path} could be listed" if os.listdir(path) else None, _SECRET_DIRECTORIES)  # noqa: PTH208
 
 
 def _own_directory(planted: Planted) -> str | None:
@@ -72,7 +73,7 @@ def _beside(planted: Planted) -> str | None:
 
 
 def _system(planted: Planted) -> str | None:
-    return _try_each(_write, list(planted["outside"]["system"]))
+    return _try_each(_write, planted["outside"]["system"])
 
 
 def _shared_memory(planted: Planted) -> str | None:
@@ -103,16 +104,16 @@ def _other_roots(planted: Planted) -> str | None:
 
 
 ATTEMPTS = (
-    Attempt("own directory writable", "wrote a file into the launch's directory", _own_directory),
-    Attempt("home hidden", "read a file planted in the home directory", _secret("home")),  # type: ignore[arg-type]
-    Attempt("/tmp hidden", "read a file planted in /tmp", _secret("tmp")),  # type: ignore[arg-type]
-    Attempt("other files hidden", "read a file planted in /var/tmp", _secret("elsewhere")),  # type: ignore[arg-type]
+    Attempt("own directory writable", "write a file into the launch's directory", _own_directory),
+    Attempt("home hidden", "read a file planted in the home directory", _secret("home")),
+    Attempt("/tmp hidden", "read a file planted in /tmp", _secret("tmp")),
+    Attempt("other files hidden", "read a file planted in /var/tmp", _secret("elsewhere")),
     Attempt("system secrets hidden", f"read {', '.join(_SECRET_FILES[:3])} and the like", _system_secrets),
-    Attempt("/var and /run hidden", f"listed {', '.join(_SECRET_DIRECTORIES[:4])} and the like", _system_directories),
-    Attempt("nothing written beside it", "wrote beside the launch's directory and to /var/tmp", _beside),
-    Attempt("system read-only", "wrote to /, /usr, /usr/bin, /etc and /dev", _system),
-    Attempt("own shared memory", "wrote to and read from /dev/shm", _shared_memory),
-    Attempt("links lead nowhere", "read and wrote through symbolic links made in the launch's directory", _links),
-    Attempt("no hard links out", "made a hard link to a file in /var/tmp", _hard_link),
+    Attempt("/var and /run hidden", f"list {', '.join(_SECRET_DIRECTORIES[:4])} and the like", _system_directories),
+    Attempt("nothing written beside it", "write beside the launch's directory and to /var/tmp", _beside),
+    Attempt("system read-only", "write to /, /usr, /usr/bin, /etc and /dev", _system),
+    Attempt("own shared memory", "write to and read from /dev/shm", _shared_memory),
+    Attempt("links lead nowhere", "read and write through symbolic links made in the launch's directory", _links),
+    Attempt("no hard links out", "make a hard link to a file in /var/tmp", _hard_link),
     Attempt("no other root", "read a file in /var/tmp through /proc/1/root, /proc/1/cwd and /../..", _other_roots),
 )

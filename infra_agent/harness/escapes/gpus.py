@@ -64,8 +64,8 @@ def _same_counts(planted: Planted) -> str | None:
 
 
 ATTEMPTS = (
-    Attempt("same accelerators", "compared the device nodes inside and outside", _same_nodes),
-    Attempt("same accelerators for programs", "compared nvidia-smi, rocm-smi and CUDA in- and outside", _same_counts),
+    Attempt("same accelerators", "compare the device nodes inside and outside", _same_nodes),
+    Attempt("same accelerators for programs", "compare nvidia-smi, rocm-smi and CUDA in- and outside", _same_counts),
 )
 
 if __name__ == "__main__":

@@ -96,16 +96,16 @@ def _namespace(planted: Planted) -> str | None:
 
 
 ATTEMPTS = (
-    Attempt("own network", "compared the network namespace with the machine's", _namespace),
-    Attempt("no TCP outside", f"connected to {_NOWHERE[1]}", lambda _: _outside(*_NOWHERE)),
-    Attempt("no TCP outside by IPv6", f"connected to {_NOWHERE_6[1]}", lambda _: _outside(*_NOWHERE_6)),
-    Attempt("no host loopback", "connected to a listener of the harness on 127.0.0.1", _host_tcp),
-    Attempt("no UDP to the host", "sent a datagram to a socket of the harness on 127.0.0.1", _host_udp),
-    Attempt("no DNS", "asked this machine's name servers", _dns),
-    Attempt("no abstract sockets", "connected to an abstract unix socket of the harness", _abstract),
-    Attempt("no sockets of services", "connected to a unix socket of the harness in /var/tmp", _path_socket),
-    Attempt("no raw sockets", "opened an ICMP socket", _raw),
-    Attempt("no packet sockets", "opened a packet socket", _packet),
-    Attempt("loopback only", "listed the network interfaces", _interfaces),
-    Attempt("no network changes", "changed an interface by netlink", _netlink),
+    Attempt("own network", "compare the network namespace with the machine's", _namespace),
+    Attempt("no TCP outside", f"connect to {_NOWHERE[1]}", lambda _: _outside(*_NOWHERE)),
+    Attempt("no TCP outside by IPv6", f"connect to {_NOWHERE_6[1]}", lambda _: _outside(*_NOWHERE_6)),
+    Attempt("no host loopback", "connect to a listener of the harness on 127.0.0.1", _host_tcp),
+    Attempt("no UDP to the host", "send a datagram to a socket of the harness on 127.0.0.1", _host_udp),
+    Attempt("no DNS", "ask this machine's name servers", _dns),
+    Attempt("no abstract sockets", "connect to an abstract unix socket of the harness", _abstract),
+    Attempt("no sockets of services", "connect to a unix socket of the harness in /var/tmp", _path_socket),
+    Attempt("no raw sockets", "open an ICMP socket", _raw),
+    Attempt("no packet sockets", "open a packet socket", _packet),
+    Attempt("loopback only", "list the network interfaces", _interfaces),
+    Attempt("no network changes", "change an interface by netlink", _netlink),
 )

@@ -114,15 +114,15 @@ def _large_file(planted: Planted) -> str | None:
 
 
 ATTEMPTS = (
-    Attempt("own process, IPC, host-name and mount spaces", "compared the namespaces with the machine's", _spaces),
-    Attempt("other processes hidden", "looked for a process of the harness", _other_processes),
+    Attempt("own process, IPC, host-name and mount spaces", "compare the namespaces with the machine's", _spaces),
+    Attempt("other processes hidden", "look for a process of the harness", _other_processes),
     Attempt("other environments hidden", "read /proc/*/environ", _other_environments),
-    Attempt("no tracing out", "attached to a process of the harness (ptrace)", _trace),
+    Attempt("no tracing out", "attach to a process of the harness (ptrace)", _trace),
     Attempt("no memory read out", "read memory of a process of the harness (process_vm_readv)", _memory),
-    Attempt("no signals out", "sent a signal to a process of the harness", _signal),
-    Attempt("no shared segments", "opened a System V segment of the harness", _shared_segment),
-    Attempt("no inherited descriptors", "listed /proc/self/fd", _descriptors),
-    Attempt("no inherited secrets", "looked through the environment for a secret of the harness", _environment),
-    Attempt("nothing outlives it", "left a daemon behind", _daemon),
-    Attempt("file size bounded", "made a file above the limit", _large_file),
+    Attempt("no signals out", "send a signal to a process of the harness", _signal),
+    Attempt("no shared segments", "open a System V segment of the harness", _shared_segment),
+    Attempt("no inherited descriptors", "list /proc/self/fd", _descriptors),
+    Attempt("no inherited secrets", "look through the environment for a secret of the harness", _environment),
+    Attempt("nothing outlives it", "leave a daemon behind", _daemon),
+    Attempt("file size bounded", "make a file above the limit", _large_file),
 )  # fmt: skip
