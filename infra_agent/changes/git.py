@@ -20,6 +20,7 @@ from typing import IO, NamedTuple
 from infra_agent.errors import ConfigError
 
 _NULL = os.devnull
+_TIMEOUT_S = 600
 _NO_ATTRIBUTES = "* -text -eol -ident -filter -working-tree-encoding !diff !merge -export-subst -export-ignore\n"
 _SETTINGS = {
     "core.hooksPath": _NULL,
@@ -76,7 +77,10 @@ class Git:
                 env=self._env(),
                 cwd=cwd or _existing(self.directory),
                 check=False,
+                timeout=_TIMEOUT_S,
             )
+        except subprocess.TimeoutExpired:
+            raise ConfigError(f"git {words[0]} did not end within {_TIMEOUT_S} s", where=str(self.directory)) from None
         except FileNotFoundError:
             raise ConfigError(
                 "git is not installed", hint="code changes are kept in a git directory: install git"

@@ -99,20 +99,18 @@ def serve(
 ) -> Iterator[Server]:
     """Start an engine, yield it when it answers, stop it and wait until its port is free again.
 
-    `compile_cache`: a directory that keeps compiled kernels from launch to launch. It shortens start-up, so leave it
-    out where start-up is what is measured. `overlays`: what stands in the place of the stack's sources.
+    `compile_cache` keeps compiled kernels from launch to launch: leave it out where start-up is what is measured.
+    `overlays`: what stands in the place of the stack's sources.
     Raises PortInUse before anything is started, LaunchFailed or WrongModel (with `outcome`) when it does not get ready.
     """
     tell = on_event or _ignore
     scratch = scratch.resolve()
-    scratch.mkdir(parents=True, exist_ok=True)
     ports.require_free(plan.host, plan.port)
     with ExitStack() as cleanup:
         env = child_env(os.environ, plan.env, scratch, compile_cache)
-        writable = [scratch]
-        if compile_cache is not None:
-            compile_cache.mkdir(parents=True, exist_ok=True)
-            writable.append(compile_cache)
+        writable = [scratch, *filter(None, [compile_cache])]
+        for path in writable:
+            path.mkdir(parents=True, exist_ok=True)
         directory = None
         if with_reporter and engine.reporter() is not None:
             directory = cleanup.enter_context(reporter.socket_directory(scratch))

@@ -29,8 +29,8 @@ def patch(diff: str = DIFF) -> PatchMade:
 def proposed(**fields: object) -> k.CandidateProposed:
     document = {
         "id": "C1", "title": "patch of app.py (+1 -1)", "hypothesis": "", "base": "stock", "changes": (),
-        "settings": {}, "digest": "c" * 64, "risk": "production", "risk_reasons": ("a reason",), "family": "code", "lane": "agent",
-        "patch": patch(), "patches": ("d" * 64,), "tree": "e" * 64,
+        "settings": {}, "digest": "c" * 64, "risk": "production", "risk_reasons": ("a reason",), "family": "code",
+        "lane": "agent", "patch": patch(), "patches": ("d" * 64,), "tree": "e" * 64,
     }  # fmt: skip
     return k.CandidateProposed.model_validate({**document, **fields})
 
