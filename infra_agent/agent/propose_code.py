@@ -46,7 +46,9 @@ def inherited(session: Session, base: str) -> CodeOf:
         return CodeOf()
     proposed = session.state.candidates[base].proposed
     diffs = _diffs(session, proposed.patches)
-    risk = _risk(session, session.workspace, base, diffs)
+    holder = tree_holder(session.state, base)
+    session.workspace.ensure(holder, proposed.tree)
+    risk = _risk(session, session.workspace, holder, diffs)
     return CodeOf(patches=proposed.patches, tree=proposed.tree, risk=risk, diffs=diffs)
 
 
@@ -96,10 +98,11 @@ def require_new(session: Session, candidate: str, code: CodeOf, settings: Mappin
     """Two diffs that lead to the same text are the same change, however they are written."""
     for other in session.state.candidates.values():
         proposed = other.proposed
-        same = proposed.tree == code.tree and dict(proposed.settings) == dict(settings)
+        same = tree_of(session.state, proposed.id) == code.tree and dict(proposed.settings) == dict(settings)
         if same and proposed.lane == "agent" and proposed.id != candidate:
             raise ActionError(f"the diff gives the same code as {proposed.id}; it was tried already")
-    if session.workspace is not None and code.tree == session.workspace.stock:
+    unchanged = session.workspace is not None and code.tree == session.workspace.stock
+    if unchanged and dict(settings) == dict(session.stock_settings):
         raise ActionError("the diff only takes back what its base changed: that is stock, which is measured already")
 
 
@@ -149,12 +152,12 @@ def _risk(
 ) -> tuple[tuple[RiskClass, str], ...]:
     """Of everything that differs from stock, so that steps add up to what a person would have to decide."""
     paths = dict.fromkeys(path for diff in diffs for path in parse(diff).paths)
-    stock, tree = workspace.path(STOCK), workspace.path(candidate)
+    state = session.state
+    stock, tree = workspace.ensure(STOCK, workspace.stock), workspace.path(candidate)
     files = [
         ChangedFile(path=path, was=path, before=_text(workspace, stock, path), after=_text(workspace, tree, path))
         for path in paths
     ]
-    state = session.state
     numeric = state.workspace is not None and state.workspace.numeric
     surroundings = Surroundings(numeric=numeric, own_modules=_own_modules(tree))
     return code_risk([file for file in files if file.before != file.after], surroundings)

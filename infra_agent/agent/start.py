@@ -237,6 +237,8 @@ def _session(
             )
         finally:
             shutil.rmtree(ledger.run_dir / "scratch", ignore_errors=True)
+            if workspace is not None and ledger.state().finished is not None:
+                workspace.remove_trees()
 
 
 def _started(request: Request, prompts: tuple[Prompt, ...]) -> k.RunStarted:

@@ -82,7 +82,9 @@ class Git:
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            raise self._failure(words, f"no end after {LONGEST_S:.0f} s".encode()) from None
+            raise ConfigError(
+                f"git {words[0]} did not end within {LONGEST_S:.0f} s", where=str(self.directory)
+            ) from None
         except FileNotFoundError:
             raise ConfigError(
                 "git is not installed", hint="code changes are kept in a git directory: install git"

@@ -38,9 +38,12 @@ class Listing(NamedTuple):
     shared: tuple[str, ...]
 
 
-def list_source(origin: Path, leave_out: Sequence[Path] = ()) -> Listing:
-    """The files of a source, without what lies below the directories in `leave_out`. Raises ConfigError."""
-    files, ignored = _found(origin)
+def list_source(origin: Path, leave_out: Sequence[Path] = (), *, installed: bool = False) -> Listing:
+    """The files of a source, without what lies below the directories in `leave_out`. Raises ConfigError.
+
+    `installed`: a package, which is taken whole whatever repository its environment happens to lie in.
+    """
+    files, ignored = (list(_plain_listing(origin)), list[str]()) if installed else _found(origin)
     _require_inside([*files, *ignored])
     skipped = {path.relative_to(origin).as_posix() for path in leave_out if path.is_relative_to(origin)}
     environments = {path.rpartition("/")[0] for path in files if path.rpartition("/")[2] == _ENVIRONMENT} - {""}
@@ -76,8 +79,9 @@ def _git_listing(repository: Repository, origin: Path) -> tuple[list[str], list[
         git = repository.reader(Path(folder) / "git")
         tracked = _words(git.run("ls-files", "-z", "--stage", "--", prefix, cwd=repository.root))
         others = _words(git.run("ls-files", "-z", "--others", "--exclude-standard", "--", prefix, cwd=repository.root))
+        # Git refuses to list what is ignored below a directory that is ignored itself; all of that is no source here.
         shown = ("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory", "--", prefix)
-        ignored = _words(git.run(*shown, cwd=repository.root))
+        ignored = _words(git.run(*shown, cwd=repository.root)) if tracked or others else []
     files: list[str] = []
     nested = [path for path in others if path.endswith("/")]
     files += [path for path in others if not path.endswith("/")]

@@ -38,7 +38,6 @@ class Reason(StrEnum):
     EXISTS = "exists"
     HUNK_MISMATCH = "hunk_mismatch"
     HUNK_AMBIGUOUS = "hunk_ambiguous"
-    NO_OVERLAY = "no_overlay"
 
 
 def refused(

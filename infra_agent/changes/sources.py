@@ -52,7 +52,7 @@ class Source:
 
 
 def resolve_sources(stack: Stack) -> tuple[Source, ...]:
-    """The stack's sources. Raises ConfigError for one that is not there, or lies inside another."""
+    """The stack's sources. Raises ConfigError for one that is not there, or is named twice."""
     found: list[Source] = []
     for text in stack.sources:
         package = text.removeprefix(PACKAGE) if text.startswith(PACKAGE) else None
@@ -61,7 +61,8 @@ def resolve_sources(stack: Stack) -> tuple[Source, ...]:
             raise ConfigError(f"no such source directory: {text}", where=_WHERE)
         name = _free_name(package or origin.name or "source", [source.name for source in found])
         found.append(Source(name=name, origin=origin, kind="directory" if package is None else "package"))
-    _require_apart(found)
+    if len({source.origin for source in found}) < len(found):
+        raise ConfigError("the same directory is named twice", where=_WHERE, hint="name it once")
     return tuple(found)
 
 
@@ -95,11 +96,3 @@ def _python(stack: Stack) -> str:
 def _free_name(wanted: str, taken: Sequence[str]) -> str:
     numbered = (wanted if number == 1 else f"{wanted}-{number}" for number in range(1, len(taken) + 2))
     return next(name for name in numbered if name not in taken)
-
-
-def _require_apart(sources: Sequence[Source]) -> None:
-    for one in sources:
-        for other in sources:
-            if one is not other and one.origin.is_relative_to(other.origin):
-                message = f"one source lies inside another: {one.origin} in {other.origin}"
-                raise ConfigError(message, where=_WHERE, hint="name the outer one only")

@@ -82,7 +82,7 @@ class Workspace:
     def overlays(self, candidate: str) -> dict[Path, Path | None]:
         """Original → what stands in its place for this candidate (None: an empty directory), outermost first."""
         mounts: dict[Path, Path | None] = {}
-        for source in self.sources:
+        for source in sorted(self.sources, key=lambda source: len(source.origin.parts)):
             mounts[source.origin] = self.path(candidate) / source.name
             mounts |= {source.origin / path: source.origin / path for path in source.shared}
             mounts |= {source.origin / path: None for path in source.holes}
@@ -139,6 +139,10 @@ class Workspace:
         for part in (self.run_dir / "workspace").glob(f"*{_PART}"):
             remove_tree(part)
 
+    def remove_trees(self) -> None:
+        """Give the disk space back at the end of a run: every tree can be made again from its commit."""
+        remove_tree(self.run_dir.absolute() / "workspace")
+
     def link_shared(self, candidate: str) -> None:
         """Without a sandbox nothing is mounted: shared entries of this tree become links to the originals."""
         for source in self.sources:
@@ -191,7 +195,9 @@ class Workspace:
 
     def _make_room(self, wanted: str) -> None:
         """Remove the tree that was not used for longest; every tree can be made again."""
-        known = [path.name for path in (self.run_dir / "workspace").iterdir() if path.suffix != _PART]
+        folder = self.run_dir.absolute() / "workspace"
+        folder.mkdir(exist_ok=True)
+        known = [path.name for path in folder.iterdir() if path.suffix != _PART]
         others = [name for name in known if name not in (STOCK, wanted)]
         oldest = sorted(others, key=lambda name: self._used.index(name) if name in self._used else -1)
         for name in oldest[: max(0, len(others) - MAX_TREES + 1)]:
@@ -212,6 +218,7 @@ def build_workspace(
     if part.exists():
         remove_tree(part)
     overlaid = tuple(_take(source, run_dir, part) for source in sources)
+    _require_apart(overlaid)
     scope = scope_of(overlaid, patchable=patchable, protected=protected, judged_by=judged_by)
     workspace = Workspace(run_dir=run_dir, sources=overlaid, scope=scope, stock=digest_of(tree_entries(part)))
     workspace.git.create()
@@ -244,7 +251,7 @@ def scope_of(
 
 def _take(source: Source, run_dir: Path, part: Path) -> Overlaid:
     runs = [path.resolve() for path in (run_dir.parent, run_dir)]
-    listing = list_source(source.origin, runs)
+    listing = list_source(source.origin, runs, installed=source.kind == "package")
     if not listing.files:
         raise ConfigError(f"the source holds no file that could be patched: {source.origin}", where="stack.sources")
     needed = sum((source.origin / path).lstat().st_size for path in listing.files)
@@ -261,6 +268,17 @@ def _take(source: Source, run_dir: Path, part: Path) -> Overlaid:
         shared=listing.shared,
         holes=tuple([hole for hole in holes if hole != "."][:1]),
     )
+
+
+def _require_apart(sources: tuple[Overlaid, ...]) -> None:
+    """A source may lie inside another only where that one's files are not copied: in its virtual environment."""
+    for inner in sources:
+        for outer in sources:
+            if inner is outer or not inner.origin.is_relative_to(outer.origin):
+                continue
+            if not any(inner.origin.is_relative_to(outer.origin / entry) for entry in outer.shared):
+                message = f"one source lies inside another: {inner.origin} in {outer.origin}"
+                raise ConfigError(message, where="stack.sources", hint="name the outer one only")
 
 
 def _require_only(before: Mapping[str, Entry], after: Mapping[str, Entry], places: set[str]) -> None:

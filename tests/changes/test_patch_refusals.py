@@ -141,7 +141,7 @@ def test_a_patch_that_may_not_be_is_refused_with_its_reason_and_nothing_is_writt
 
 def test_every_reason_is_provoked_by_some_test() -> None:
     provoked = {reason for _, reason in CASES.values()}
-    elsewhere = {Reason.HUNK_MISMATCH, Reason.HUNK_AMBIGUOUS, Reason.OUT_OF_SCOPE, Reason.NO_OVERLAY}
+    elsewhere = {Reason.HUNK_MISMATCH, Reason.HUNK_AMBIGUOUS, Reason.OUT_OF_SCOPE}
     assert provoked | elsewhere == set(Reason)
 
 

@@ -396,13 +396,26 @@ def test_a_package_is_found_without_importing_it(tmp_path: Path) -> None:
 def test_sources_that_overlap_or_are_missing_or_empty_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a/b").mkdir(parents=True)
     for sources, words in (
-        ((str(tmp_path / "a"), str(tmp_path / "a/b")), "inside another"),
+        ((str(tmp_path / "a"), str(tmp_path / "a/b/..")), "named twice"),
         ((str(tmp_path / "c"),), "no such source"),
     ):
         with pytest.raises(ConfigError, match=words):
             resolve_sources(Stack(name="s", engine="openai", sources=sources))
     with pytest.raises(ConfigError, match="no file"):
         built(tmp_path / "runs/R", tmp_path / "a")
+
+
+def test_a_source_inside_another_is_refused_unless_it_lies_in_its_environment(tmp_path: Path) -> None:
+    app = repository(tmp_path / "app", {"server.py": SERVER, "lib/x.py": "x\n", ".gitignore": "venv/\n"})
+    (app / "venv/site/engine").mkdir(parents=True)
+    (app / "venv/site/engine/core.py").write_text(SERVER)
+    with pytest.raises(ConfigError, match="inside another"):
+        built(tmp_path / "runs/R", app, app / "lib")
+    workspace = built(tmp_path / "runs/S", app / "venv/site/engine", app)
+    mounts = list(workspace.overlays(STOCK))
+    assert mounts == [app, app / "venv", app / "venv/site/engine"]
+    workspace.remove_trees()
+    assert tree_digest(workspace.ensure(STOCK, workspace.stock), workspace.scope.shared) == workspace.stock
 
 
 def test_a_full_disk_is_said_before_anything_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,7 +78,7 @@ def _patch(row: AcceptedRow | DecisionNeeded) -> list[str]:
         shown.append(f"{'':{_LABEL_WIDTH}}… {len(diff) - _MOST_DIFF_LINES} more lines")
     lines = [_line("Patch", f"{row.candidate} {patch.artifact}"), *shown]
     if patch.apply:
-        lines += [_line("  apply", patch.apply), _line("  take back", patch.undo)]
+        lines += [_line("  apply", patch.apply), _line("  undo", patch.undo)]
     return lines
 
 
