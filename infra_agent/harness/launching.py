@@ -148,7 +148,7 @@ def _record_start(
             {
                 "id": launch_id, "candidate": candidate, "arm": STOCK if candidate == STOCK else arm,
                 "purpose": purpose, "lane": lane, "settings": dict(settings),
-                "argv": hidden_argv(plan.argv) if plan else ("attached", session.stack.url or ""),
+                "argv": hidden_argv(plan.argv if plan else ("attached", session.stack.url or "")),
                 "env": hidden_env(plan.env) if plan else {}, "tree": tree,
             }
         )
