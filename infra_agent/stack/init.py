@@ -161,4 +161,5 @@ start_timeout_s = {limits.start_timeout_s}               # from launch to the fi
 stop_timeout_s = {limits.stop_timeout_s}
 budget_s = {limits.budget_s}                    # used when the goal names no budget
 # memory_bytes = 8000000000          # the engine is stopped above this
+neighbours = {_toml(limits.neighbours)}                 # a neighbour busier than before voids a block; or "record"
 """

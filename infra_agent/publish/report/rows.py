@@ -167,6 +167,7 @@ class AcceptedRow(Row):
     changes: list[ChangeRow]
     estimate: EstimateRow | None
     final: EstimateRow | None
+    difference: DifferenceRow | None
     corrected: Corrected | None
     stalls: StallsRow | None
     risk: str
