@@ -191,7 +191,7 @@ def _tell_block(session: Session, candidate: str, base: str, stage: Stage, reaso
     label = {"prove": "Proving", "final": "Final", "honesty": "Honesty"}[stage]
     pair = f"{candidate} against {base}"
     if reason:
-        session.narrator.line(label, f"{pair}   block invalid, measured again: {reason}")
+        session.narrator.line(label, f"{pair}   block invalid: {reason}; it is measured again")
         return
     found = evidence_of(session.state, session.goal, candidate, stage)
     left_min = session.budget.remaining_s() / 60
