@@ -30,7 +30,7 @@ from infra_agent.agent.noise import TWIN, measure_against_itself, throughput_goa
 from infra_agent.agent.start import Request, begin, resume
 from infra_agent.cli.narrator import TerminalNarrator
 from infra_agent.cli.output import print_error, stderr
-from infra_agent.errors import BudgetSpent, InfraAgentError, StackError
+from infra_agent.errors import BudgetSpent, ExitCode, InfraAgentError, StackError
 from infra_agent.goal.model import Goal
 from infra_agent.harness.evidence import evidence_of
 from infra_agent.harness.sandbox import hold_walls
@@ -170,6 +170,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             folder.parent.mkdir(parents=True, exist_ok=True)
             with opened(stack, goal, folder, options.no_sandbox, narrator) as session:
                 pool = fill_pool(session, options.blocks)
+    except KeyboardInterrupt:
+        sys.stderr.write("stopped; what was measured is kept, and the same command goes on from there\n")
+        return int(ExitCode.INTERRUPTED)
     except InfraAgentError as error:
         print_error(error, as_json=False)
         return int(error.exit_code)

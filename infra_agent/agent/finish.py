@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict
 
 from infra_agent.agent.brains.search import SearchBrain
 from infra_agent.agent.loop import pursue
@@ -19,15 +17,15 @@ from infra_agent.agent.view import build_dossier, consent_s, screening_s
 from infra_agent.changes.change import STOCK
 from infra_agent.errors import BudgetSpent, StackError
 from infra_agent.harness.baseline import measure_again
-from infra_agent.harness.evidence import valid_blocks
+from infra_agent.harness.evidence import plain_difference, valid_blocks
 from infra_agent.harness.ladder import estimate_data_fields
 from infra_agent.harness.memory import launch_logs
 from infra_agent.harness.proving import block_wall_s, measure_blocks
 from infra_agent.harness.session import Session
 from infra_agent.harness.verdicts import close_open_candidates, judge_candidate
-from infra_agent.judge.estimate import difference, estimate
+from infra_agent.judge.estimate import estimate
 from infra_agent.judge.plan import LOOKS, MAX_INDEX, plan_blocks
-from infra_agent.judge.types import Difference, Estimate
+from infra_agent.judge.types import Estimate
 from infra_agent.ledger import kinds as k
 from infra_agent.ledger.state import CandidateState
 
@@ -155,12 +153,6 @@ def _mean(session: Session, best: str, arm: str) -> float:
     return math.exp(sum(math.log(value) for value in present) / len(present))
 
 
-def _difference(blocks: Sequence[k.BlockMeasured]) -> Difference:
-    """Candidate minus stock in the metric's own unit."""
-    pairs = [(block.base_value, block.candidate_value) for block in blocks]
-    return difference([value - base for base, value in pairs if base is not None and value is not None], FINAL_ALPHA)
-
-
 def _record_final(session: Session, best: str, settled: Estimate) -> None:
     state = session.state
     blocks = valid_blocks(state, best, "final")[: settled.n]
@@ -175,7 +167,7 @@ def _record_final(session: Session, best: str, settled: Estimate) -> None:
         estimate=k.EstimateData.model_validate(estimate_data_fields(settled)),
         stock_value=_mean(session, best, "base"),
         candidate_value=_mean(session, best, "candidate"),
-        difference=k.DifferenceData(**asdict(_difference(blocks))),
+        difference=plain_difference(blocks, FINAL_ALPHA),
         guards=tuple(
             k.GuardData(name=guard.name, state=guard.state, p=guard.p, reason=guard.reason)
             for guard in final_guards(state)

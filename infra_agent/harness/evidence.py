@@ -7,12 +7,14 @@ Not covered: blocks that are not valid; they are counted by `proving` and never 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Literal, NamedTuple
 
 from infra_agent.goal.model import Goal, Limit
 from infra_agent.harness.figure import beyond_log, limit_words, oriented_log, quantity_name
 from infra_agent.harness.memory import quantity_in
 from infra_agent.harness.stalls import STALLS, stall_free_name
+from infra_agent.judge.estimate import difference
 from infra_agent.judge.evidence import Evidence, LimitEvidence, Stalls
 from infra_agent.ledger import kinds as k
 from infra_agent.ledger.state import RunState
@@ -42,6 +44,13 @@ def evidence_of(state: RunState, goal: Goal, candidate: str, stage: Stage) -> Ev
         stalls=_stalls(state, goal, blocks, logs),
         limits=tuple(_limit(state, limit, blocks) for limit in goal.constraints.limits),
     )
+
+
+def plain_difference(blocks: Sequence[k.BlockMeasured], alpha: float) -> k.DifferenceData:
+    """Candidate minus base in the metric's own unit, stalls and all, with the interval of this level."""
+    pairs = [(block.base_value, block.candidate_value) for block in blocks]
+    values = [value - base for base, value in pairs if base is not None and value is not None]
+    return k.DifferenceData(**asdict(difference(values, alpha)))
 
 
 def arm_logs(state: RunState, goal: Goal, candidate: str, stage: Stage) -> list[ArmLogs]:

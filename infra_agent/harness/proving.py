@@ -13,7 +13,7 @@ from typing import Literal
 
 from infra_agent.errors import StackError
 from infra_agent.harness import disturbance
-from infra_agent.harness.evidence import Stage, evidence_of
+from infra_agent.harness.evidence import Stage, evidence_of, plain_difference, valid_blocks
 from infra_agent.harness.ladder import SHORT_ANSWERS, estimate_data_fields
 from infra_agent.harness.launching import launched
 from infra_agent.harness.measuring import Measured, measure_load
@@ -191,7 +191,7 @@ def _tell_block(session: Session, candidate: str, base: str, stage: Stage, reaso
     label = {"prove": "Proving", "final": "Final", "honesty": "Honesty"}[stage]
     pair = f"{candidate} against {base}"
     if reason:
-        session.narrator.line(label, f"{pair}   block invalid, measured again: {reason}")
+        session.narrator.line(label, f"{pair}   block invalid: {reason}; it is measured again")
         return
     found = evidence_of(session.state, session.goal, candidate, stage)
     left_min = session.budget.remaining_s() / 60
@@ -222,6 +222,7 @@ def _record_look(session: Session, candidate: str, stage: Stage, look: Look, fou
             decision=look.decision.value if look.decision else None, reason=look.reason,
             basis=found.basis,
             guards=tuple(k.GuardData(name=g.name, state=g.state, p=g.p, reason=g.reason) for g in look.guards),
+            difference=plain_difference(valid_blocks(session.state, candidate, stage)[: look.blocks], look.alpha),
             base_stalls=sum(base.stalled) if base else None,
             candidate_stalls=sum(changed.stalled) if changed else None,
         )

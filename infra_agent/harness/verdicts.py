@@ -6,7 +6,7 @@ from infra_agent.errors import BudgetSpent, StackError
 from infra_agent.harness.evidence import Stage
 from infra_agent.harness.ladder import End, estimate_data_fields, give_verdict
 from infra_agent.harness.noise import record_noise
-from infra_agent.harness.proving import CANDIDATE_FAULT, block_wall_s, look_at
+from infra_agent.harness.proving import CANDIDATE_FAULT, DISTURBED, block_wall_s, look_at
 from infra_agent.harness.session import Session
 from infra_agent.judge.decide import MAX_BLOCKS, cause
 from infra_agent.judge.plan import LOOKS
@@ -62,8 +62,10 @@ def _end(session: Session, candidate_id: str, stage: Stage, look: Look) -> End:
 
 
 def _failed_blocks(session: Session, candidate_id: str, stage: Stage, error: StackError) -> End:
-    """Blocks that fail because of the base say nothing about the candidate."""
+    """Blocks that fail because of the base, or were disturbed from outside, say nothing about the candidate."""
     bad = [b for b in session.state.candidates[candidate_id].blocks if b.stage == stage and not b.valid]
+    if bad and bad[-1].reason.startswith(DISTURBED):
+        return End("inconclusive", "unclear", "load", f"{error.message}; {error.hint}" if error.hint else error.message)
     if any(block.reason.startswith(CANDIDATE_FAULT) for block in bad):
         return End("invalid", "crashed", "load", error.message)
     return End("inconclusive", "unclear", "load", f"the base could not be measured beside it: {error.message}")

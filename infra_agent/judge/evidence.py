@@ -7,9 +7,8 @@ Not covered: what makes a block valid (`harness`), and several candidates (`clai
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -61,7 +60,7 @@ class Evidence:
         """Which figures are compared."""
         if self.stalls is None:
             return "plain"
-        base, candidate = (_row(arm.stalled) for arm in self.stalls)
+        base, candidate = (np.asarray([arm.stalled], dtype=np.bool_) for arm in self.stalls)
         return "stall-free" if rare(base, candidate)[0] else "plain"
 
     @property
@@ -118,12 +117,11 @@ def limit_guard(limit: LimitEvidence, alpha: float) -> Guard:
 
 
 def _net_guard(evidence: Evidence, base: Stalls, candidate: Stalls) -> Guard:
-    gain = np.median(walsh_averages(_row(evidence.stall_free, float)), axis=1)
-    net = float(net_of_losses(gain, _row(base.loss, float), _row(candidate.loss, float))[0])
+    stall_free, base_loss, candidate_loss = (
+        np.asarray([values], dtype=np.float64) for values in (evidence.stall_free, base.loss, candidate.loss)
+    )
+    gain = np.median(walsh_averages(stall_free), axis=1)
+    net = float(net_of_losses(gain, base_loss, candidate_loss)[0])
     state: Literal["holds", "open"] = "holds" if net >= 0 else "open"
     reason = f"with what stalls cost on average it comes to x{math.exp(net):.4g}"
     return Guard(name="gain net of stalls", state=state, reason=reason, cause="unclear")
-
-
-def _row(values: Sequence[bool] | Sequence[float], kind: type = bool) -> Any:
-    return np.asarray(values, dtype=kind)[None, :]

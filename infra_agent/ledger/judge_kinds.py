@@ -53,6 +53,17 @@ class GuardData(BaseModel):
     reason: str
 
 
+class DifferenceData(BaseModel):
+    """A judge.types.Difference as stored: candidate minus base in the metric's own unit."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    value: float
+    low: float
+    high: float
+    n: int
+    confidence: float
+
+
 class Looked(EventData):
     """A planned look at the blocks so far. `basis`: whether figures without stalls were compared.
 
@@ -69,6 +80,7 @@ class Looked(EventData):
     reason: str
     basis: Literal["plain", "stall-free"] = "plain"
     guards: tuple[GuardData, ...] = ()
+    difference: DifferenceData | None = None
     base_stalls: int | None = None
     candidate_stalls: int | None = None
 
@@ -113,17 +125,6 @@ class HonestyRow(EventData):
     decision: str
     estimate: EstimateData | None
     reason: str
-
-
-class DifferenceData(BaseModel):
-    """A judge.types.Difference as stored: candidate minus base in the metric's own unit."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-    value: float
-    low: float
-    high: float
-    n: int
-    confidence: float
 
 
 class ClaimData(BaseModel):

@@ -188,6 +188,7 @@ start_timeout_s = {limits.start_timeout_s}               # from launch to the fi
 stop_timeout_s = {limits.stop_timeout_s}
 budget_s = {limits.budget_s}                    # used when the goal names no budget
 # memory_bytes = 8000000000          # the engine is ended above this; default: 85 % of the machine's memory
+neighbours = {_toml(limits.neighbours)}                 # a neighbour busier than before voids a block; or "record"
 
 # Who approves changes that wait for a person. Without this table it is you. Reference: docs/review.md
 # [[review.reviewers]]

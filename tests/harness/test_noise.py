@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +74,7 @@ def test_a_stored_floor_is_told_with_its_date_before_anything_is_launched(
     stored(monkeypatch, 0.02)
     said = Said()
     with session_in(tmp_path) as session:
-        object.__setattr__(session, "narrator", said)
-        tell_prior(session)
+        tell_prior(replace(session, narrator=said))
     assert said.lines == [
         "Noise: A/A of 2026-11-30 14:02 UTC, 6 blocks: one block varies by 2 %; 12 blocks, about 4 min, prove 2.2 %"
     ]
@@ -84,7 +84,7 @@ def test_without_a_floor_the_command_that_measures_it_is_named(tmp_path: Path, m
     stored(monkeypatch, None)
     said = Said()
     with session_in(tmp_path) as session:
-        object.__setattr__(session, "narrator", said)
+        session = replace(session, narrator=said)
         tell_prior(session)
         baseline(session)
         know_noise(session)

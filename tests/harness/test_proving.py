@@ -15,6 +15,7 @@ from infra_agent.errors import StackError
 from infra_agent.goal.model import Constraints, Limit, Metric, Statistic
 from infra_agent.harness.proving import MAX_DISTURBED_IN_A_ROW, look_at, measure_blocks
 from infra_agent.harness.session import Session
+from infra_agent.harness.verdicts import judge_candidate
 from infra_agent.judge.decide import cause
 from infra_agent.judge.plan import plan_blocks
 from infra_agent.judge.types import Decision
@@ -109,6 +110,27 @@ def test_neighbours_that_never_leave_end_a_proof_undecided_and_blame_nobody(
         voided = [block for block in blocks(session) if not block.valid]
     assert len(voided) == MAX_DISTURBED_IN_A_ROW
     assert "neighbours" in stopped.value.hint
+
+
+def test_a_proof_that_ends_in_disturbances_blames_no_candidate_for_an_earlier_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def window(which: str, number: int) -> Window:
+        return Window(value=25.0, others=0.05 if number < 8 else 0.5 + number)
+
+    recorded(monkeypatch, window)
+    with session_in(tmp_path) as session:
+        add_candidate(session)
+        failed = k.BlockMeasured(
+            candidate="C1", base=STOCK, stage="prove", index=0, order=("base", "candidate"), seed=1, valid=False,
+            reason="candidate arm: the engine died",
+        )  # fmt: skip
+        session.ledger.append(failed)
+        judge_candidate(session, "C1", "agent")
+        verdict = session.state.candidates["C1"].verdict
+    assert verdict is not None
+    assert (verdict.decision, verdict.cause) == ("inconclusive", "unclear")
+    assert "disturbed from outside" in verdict.reason
 
 
 def test_a_stack_may_ask_to_measure_in_spite_of_neighbours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -326,6 +326,16 @@ def prove(run: Run, candidate: str, factor: float, blocks: int = 9, bad: int | N
     return estimate(math.exp(sum(logs) / len(logs)), 0.037, n=len(logs))
 
 
+def looked(candidate: str, found: k.EstimateData) -> k.Looked:
+    """The look that proved it: one of its runs stalled, none of stock's."""
+    return k.Looked(
+        candidate=candidate, stage="prove", blocks=found.n, alpha=0.0078, estimate=found, decision="accepted",
+        reason="better than the base", basis="stall-free", base_stalls=0, candidate_stalls=1,
+        difference=k.DifferenceData(value=49.1, low=47.0, high=51.2, n=found.n, confidence=0.992),
+        guards=(k.GuardData(name="stalls", state="holds", p=0.5, reason="no sign of more stalls"),),
+    )  # fmt: skip
+
+
 def batching(run: Run) -> str:
     run.hypothesis(1, "batching", "requests are served one after another", 2.0, 3.5)
     run.propose("C1", "H1")
@@ -364,6 +374,7 @@ def complete_run() -> RunState:
     seen = batching(run)
     climb_rejects(run)
     proved = prove(run, "C1", 2.94, bad=4)
+    run.add(looked("C1", proved))
     run.verdict("C1", "accepted", "proved", "load", "significant, above the 1 % threshold", (seen,), estimate=proved)
     gate = "numerics-minor: the answer check passed, no approval needed"
     run.add(k.Accepted(candidate="C1", gate=gate, elapsed_s=run.elapsed_s))
@@ -387,8 +398,15 @@ def complete_run() -> RunState:
             candidate="C1", arms=("stock", "C1"), search_seeds=tuple(range(101, 110)), seeds=(901, 902, 903),
             estimate=estimate(ratio, 0.037, 3, None, "t-interval of block log-ratios"),
             stock_value=values[0][0], candidate_value=values[0][1],
+            difference=k.DifferenceData(value=48.3, low=46.1, high=50.4, n=3, confidence=0.983),
+            guards=(k.GuardData(name="memory_bytes", state="holds", p=0.01, reason="x0.4 of 4 GB: holds"),),
         )
     )  # fmt: skip
+    claims = (
+        k.ClaimData(candidate="C1", p=0.0039, p_adjusted=0.0078, survives=True),
+        k.ClaimData(candidate="C4", p=0.25, p_adjusted=0.25, survives=False),
+    )
+    run.add(k.ClaimsAdjusted(family="gain", claims=claims))
     run.add(k.Note(topic="not_measured", text="quality on long prompts: the stack's prompts are short"))
     run.add(k.Note(topic="degraded", text="memory was read once per window, not at its peak"))
     run.add(k.Note(topic="info", text="ladder below load ran on one launch per candidate"))

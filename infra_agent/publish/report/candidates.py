@@ -23,6 +23,7 @@ from infra_agent.publish.report.rows import (
     ChangeRow,
     Corrected,
     DecisionNeeded,
+    DifferenceRow,
     End,
     FamilyRow,
     PersonRow,
@@ -205,6 +206,7 @@ def _accepted(facts: Facts, candidate: CandidateState, parameters: Sequence[Para
         patch=patch,
         estimate=verdict.estimate if verdict is not None else None,
         final=estimate(final.estimate) if final is not None and own_final else None,
+        difference=_difference(candidate),
         corrected=corrected(facts, candidate.proposed.id, "gain"),
         stalls=_stalls(facts, candidate),
         risk=candidate.proposed.risk,
@@ -215,6 +217,13 @@ def _accepted(facts: Facts, candidate: CandidateState, parameters: Sequence[Para
         event=facts.seq(candidate.accepted),
         evidence=verdict.evidence if verdict is not None else [source(candidate.seq)],
     )
+
+
+def _difference(candidate: CandidateState) -> DifferenceRow | None:
+    """Candidate minus base at the last look that proved it."""
+    looks = [look for look in candidate.looks if look.stage == "prove"]
+    found = looks[-1].difference if looks else None
+    return DifferenceRow(**found.model_dump()) if found is not None else None
 
 
 def _stalls(facts: Facts, candidate: CandidateState) -> StallsRow | None:

@@ -33,6 +33,8 @@ _LABELS = {
     "memory_bytes": "Memory",
     "startup": "Start-up time",
     "mean_output_tokens": "Output tokens per request",
+    "stalls": "Stalls of a window",
+    "stall": "Time lost in stalls of a window",
 }
 _HEADLINES = frozenset({"output_tok_per_s", "goodput_per_s", "ttft", "tpot", "e2e", "memory_bytes", "startup"})
 _NEITHER = frozenset({"mean_output_tokens"})

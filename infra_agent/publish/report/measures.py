@@ -33,6 +33,8 @@ Windows = Literal["final", "search"]
 _PURPOSES = frozenset({"baseline", "block", "final", "measure"})
 _CONFIDENCE = 0.95
 STARTUP = "startup_s"
+_STALL_FREE = "stall_free_"
+"""Figures that only windows with a stall have: a mean of those would be of no use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +89,8 @@ def _samples(facts: Facts, candidate: str, windows: Windows) -> Samples:
         if made.candidate != candidate or made.lane == "honesty" or made.id in spoilt or not wanted:
             continue
         for quantity in made.observation.get("quantities", ()):
-            _add(result, quantity, made.id)
+            if not str(quantity.get("name", "")).startswith(_STALL_FREE):
+                _add(result, quantity, made.id)
     if STARTUP not in result:
         for identity, ended in facts.state.launches_ended.items():
             launch = facts.state.launches.get(identity)

@@ -203,6 +203,7 @@ class AcceptedRow(Row):
     patch: PatchRow | None
     estimate: EstimateRow | None
     final: EstimateRow | None
+    difference: DifferenceRow | None
     corrected: Corrected | None
     stalls: StallsRow | None
     risk: str
