@@ -19,6 +19,7 @@ from infra_agent.ledger import kinds as k
 from probes.base import Against, Cost, Json, Observation, Quantity, Rung, Verdict, Where
 from probes.events import overlap
 from probes.load import probe as load_probe
+from probes.load.hosts import host_of
 from probes.load.types import Arrivals, Closed, LoadRequest, Poisson, RequestRecord, Slo
 from probes.numeric.collect import collect
 from probes.numeric.types import Answer
@@ -126,6 +127,7 @@ def load_request(session: Session, server: Server, seed: int) -> LoadRequest:
         expected_model=session.stack.served_model or server.answered_model,
         slo=slo_of(session.goal),
         via=server.via,
+        hosts=host_of(session.stack.url),
     )
 
 

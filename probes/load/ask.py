@@ -25,7 +25,6 @@ from probes.load.types import Endpoint, LoadRequest, Prompt, Slo
 from probes.load.wire.dial import Connect
 
 Kind = Literal["poisson", "constant", "gamma"]
-SHOWN_MODELS = "name it with --model"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,8 +82,6 @@ def windows(ask: Ask, connect: Connect | None = None) -> tuple[LoadRequest, ...]
         return requests
     with Client(dataclasses.replace(requests[0], processes=1), connect) as client:
         model = ask.model or served_model(client, requests[0])
-        if model is None:
-            raise ValueError(f"{ask.url} does not say which one model it serves (/v1/models); {SHOWN_MODELS}")
         named = tuple(dataclasses.replace(request, model=model) for request in requests)
         if not synthetic:
             return named
@@ -165,7 +162,7 @@ def _count(ask: Ask, arrivals: Arrivals) -> int:
     if ask.duration_s is None:
         return max(12, 3 * arrivals.concurrency if isinstance(arrivals, Closed) else 0)
     if isinstance(arrivals, Closed):
-        return max(1000, 100 * arrivals.concurrency)
+        return max(5000, 500 * arrivals.concurrency)
     top = max(arrivals.start_per_s, arrivals.end_per_s) if isinstance(arrivals, Ramp) else arrivals.rate_per_s
     return max(ask.processes, int(1.5 * top * ask.duration_s) + 20)
 

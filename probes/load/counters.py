@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
 
 from probes.load.body import get
@@ -32,8 +33,10 @@ _LINE = re.compile(r"^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{[^\n]*\})?[ \t]+([0-9.eE+-]
 
 def read_counters(loop: Loop, pool: Pool, request: LoadRequest) -> dict[str, float]:
     """Current values by our names; empty when the server has no such page."""
-    text = fetch(loop, pool, get(request, "/metrics"))
-    return parse(text.decode("utf-8", errors="replace")) if text is not None else {}
+    page = fetch(loop, pool, get(request, "/metrics"))
+    if page.body is None or page.status != HTTPStatus.OK:
+        return {}
+    return parse(page.body.decode("utf-8", errors="replace"))
 
 
 def parse(text: str) -> dict[str, float]:
@@ -51,10 +54,17 @@ def moved(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, 
     return steps if all(step >= 0 for step in steps.values()) else {}
 
 
-def fetch(
-    loop: Loop, pool: Pool, request: bytes, limit_s: float = LIMIT_S, *, any_status: bool = False
-) -> bytes | None:
-    """The body of one page; None when it did not come in time or is an error, unless `any_status` is welcome."""
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What one page said; `body` is None when it did not come, and `trouble` says why. `status` 0: no answer."""
+
+    body: bytes | None
+    status: int
+    trouble: str
+
+
+def fetch(loop: Loop, pool: Pool, request: bytes, limit_s: float = LIMIT_S) -> Page:
+    """Ask for one page, whatever its status."""
     exchange = Exchange(0, 0.0, loop.clock(), lambda _: loop.stop(), lambda _: None)
 
     def write(connection: Connection) -> None:
@@ -72,5 +82,8 @@ def fetch(
     pool.abandon()
     if exchange.connection is not None:
         pool.give_back(exchange.connection, reusable=exchange.ended and exchange.reusable)
-    good = exchange.ended and exchange.trouble is None and (any_status or exchange.reader.status == HTTPStatus.OK)
-    return b"".join(exchange.bodies) if good else None
+    if not exchange.ended:
+        return Page(None, 0, f"no answer within {limit_s:g} s")
+    if exchange.trouble is not None:
+        return Page(None, 0, ": ".join(exchange.trouble))
+    return Page(b"".join(exchange.bodies), exchange.reader.status, "")

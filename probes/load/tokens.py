@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any
 
 from probes.load.body import get, page
@@ -63,22 +64,27 @@ class ServerTokens:
         self.calls += 1
         request = self._request
         data = page(request, path, json.dumps(body, ensure_ascii=False).encode())
-        text = fetch(self._client.loop, self._client.pool, data, request.request_timeout_s, any_status=True)
+        answer = fetch(self._client.loop, self._client.pool, data, request.request_timeout_s)
         try:
-            document = json.loads(text or b"")
+            document = json.loads(answer.body or b"")
         except ValueError:
-            return {}
+            return {"message": answer.trouble or f"HTTP {answer.status}"}
         return document if isinstance(document, dict) else {}
 
 
-def served_model(client: Client, request: LoadRequest) -> str | None:
-    """The name of the one model that the server says it serves."""
-    text = fetch(client.loop, client.pool, get(request, "/v1/models"))
+def served_model(client: Client, request: LoadRequest) -> str:
+    """The name of the one model that the server says it serves. ValueError when it does not say."""
+    answer = fetch(client.loop, client.pool, get(request, "/v1/models"))
+    if answer.body is None:
+        raise ValueError(f"{request.base_url} cannot be asked for its model: {answer.trouble}")
     try:
-        names = [row["id"] for row in json.loads(text or b"")["data"]]
+        names = [row["id"] for row in json.loads(answer.body)["data"]]
     except (ValueError, KeyError, TypeError):
-        return None
-    return names[0] if len(names) == 1 and isinstance(names[0], str) else None
+        names = []
+    if answer.status != HTTPStatus.OK or len(names) != 1 or not isinstance(names[0], str):
+        told = ", ".join(str(name) for name in names[:5]) or f"HTTP {answer.status}"
+        raise ValueError(f"{request.base_url} does not name one model (/v1/models: {told}); name it with --model")
+    return names[0]
 
 
 def _reason(document: dict[str, Any]) -> str:

@@ -154,7 +154,7 @@ class LoadRequest:
 
 def _check_headers(headers: Mapping[str, str]) -> None:
     for name, value in headers.items():
-        if not name or any(char in name for char in "\r\n: ") or any(char in value for char in "\r\n"):
+        if not name or not (name + value).isascii() or not value.isprintable() or any(c in name for c in ": \t\r\n"):
             raise ValueError(f"{name!r} is no header that can be sent")  # the value may be a secret
         if name.lower() in OWN_HEADERS:
             raise ValueError(f"the header {name} is the client's own")

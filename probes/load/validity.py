@@ -98,6 +98,9 @@ def _answers(good: Sequence[RequestRecord], request: LoadRequest) -> Iterator[Ch
             limit=f"no fewer tokens than chunks, at most {max(most.values())} an answer",
         )
     yield from _agreement(good, request)
+    if request.extra_body.get("ignore_eos") is True and counted == n:
+        short = sum(r.output_tokens != (request.prompt(r.id).max_tokens or request.max_tokens) for r in good)
+        yield Check(name="full length", ok=not short, measured=f"{short} of {n} answers have another", limit="none")
     expected = request.expected_model or request.model
     # transformers appends the revision that it serves; `main` is the default one and names the same weights.
     models = Counter((record.model or "no model named").removesuffix("@main") for record in good)

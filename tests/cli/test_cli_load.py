@@ -143,7 +143,12 @@ def test_bad_servers_end_with_their_reason_and_exit_1(mock: MockProcess, tmp_pat
 
 REFUSED = {
     "server that cannot count": (Script(usage="never", fail_every=1), ("--input-tokens", "50"), "counts tokens"),
-    "no model named": (Script(), ("--url", "http://127.0.0.1:9"), "does not say which one model it serves"),
+    "no model named": (
+        Script(),
+        ("--url", "http://127.0.0.1:9"),
+        "cannot be asked for its model: connection failed: Connection refused",
+    ),
+    "page of models that fails": (Script(), ("--url", "{url}/none"), "does not name one model (/v1/models: HTTP 404)"),
     "two ways to arrive": (Script(), ("--rate", "1", "--concurrency", "2"), "exactly one of them"),
     "prompt file that is not there": (Script(), ("--prompts", "none.jsonl"), "cannot read prompts"),
     "trace that is not there": (Script(), ("--trace", "none.jsonl"), "cannot read the trace"),
@@ -162,7 +167,8 @@ REFUSED = {
 def test_what_cannot_be_asked_is_refused_with_exit_2(mock: MockProcess, tmp_path: Path, name: str) -> None:
     script, args, reason = REFUSED[name]
     mock.play(script)
-    model = () if name == "no model named" else ("--model", "mock")
+    args = tuple(word.replace("{url}", mock.url) for word in args)
+    model = () if "model" in name else ("--model", "mock")
     done = load(tmp_path, "--url", mock.url, *model, *args, "--json")
     assert done.returncode == 2, done.stdout + done.stderr
     assert reason in document(done)["error"]["message"]

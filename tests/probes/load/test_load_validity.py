@@ -135,3 +135,26 @@ def test_an_invalid_window_carries_reasons_and_no_quantity() -> None:
     assert observation.quantities == ()
     assert observation.signals == {}
     assert "model: mock, other (limit: mock)" in observation.summary
+
+
+def test_answers_that_may_not_end_early_and_do_are_refused() -> None:
+    request = ask("http://127.0.0.1:1", arrivals=Closed(2), requests=4, max_tokens=9, extra_body={"ignore_eos": True})
+    assert failing(request=request) == set()
+    halved = tuple(record(n, float(n // 2), n // 2 + 0.2, 0.2, 5) for n in range(4))
+    assert failing(halved, request=request) == {"full length"}
+
+
+def test_a_chunk_count_above_the_total_is_refused() -> None:
+    assert failing(changed(chunk_tokens=(2,) * 9)) == {"tokens per chunk"}
+    assert failing(changed(chunk_tokens=(1,) * 9)) == set()
+
+
+def test_a_window_that_was_cut_is_refused() -> None:
+    window = Window(records=GOOD, warmup=(), lag=QUIET, wall_s=3.0, cut="the time limit was reached")
+    assert {item.name for item in check(window, ASKED, Limits()) if not item.ok} == {"time limit"}
+
+
+def test_the_longest_answer_is_judged_by_its_own_limit() -> None:
+    short = tuple(dataclasses.replace(prompt, max_tokens=8) for prompt in PROMPTS)
+    request = ask("http://127.0.0.1:1", arrivals=Closed(2), requests=4, prompts=short)
+    assert failing(request=request) == {"token counts are plausible"}
