@@ -32,20 +32,20 @@ for path in paths["files"]:
         found["read"].append(path)
     except OSError:
         pass
-    for mode in ("ab", "r+b"):
-        # Opened for writing is enough: were a wall to fall, this test must not be what damages the house.
-        try:
-            open(path, mode).close()
-            found["written"].append(path)
-        except OSError:
-            pass
+    # Opened for writing is enough: were a wall to fall, this test must not be what damages the house.
+    # (A mode that makes the file would only write to the sandbox's own memory.)
+    try:
+        open(path, "r+b").close()
+        found["written"].append(path)
+    except OSError:
+        pass
 for folder in paths["folders"]:
     try:
         found["listed"] += [os.path.join(folder, name) for name in os.listdir(folder)]
     except OSError:
         pass
     try:
-        with open(os.path.join(folder, "planted.py"), "w") as file:
+        with open(os.path.join(folder, "candidate-was-here"), "w") as file:
             file.write("x")
     except OSError:
         pass
@@ -98,9 +98,9 @@ def check(found: dict[str, Any], secrets: list[Path], before: dict[Path, bytes])
     assert found["written"] == []
     # Directories above the scratch exist inside, and hold nothing but the way to it.
     way = secrets[0].parent
-    assert [path for path in found["listed"] if Path(path) not in (way / "scratch", way / "planted.py")] == []
+    assert [path for path in found["listed"] if Path(path) not in (way / "scratch", way / "candidate-was-here")] == []
     assert {path: path.read_bytes() for path in before} == before
-    assert not [path for path in [*ROOTS, way] if list(path.rglob("planted.py"))]
+    assert not [path for path in [*ROOTS, way] if list(path.rglob("candidate-was-here"))]
 
 
 def test_a_command_can_neither_read_nor_write_the_judges_side(walled: Walls, secrets: list[Path]) -> None:
@@ -138,5 +138,5 @@ def test_the_attempt_would_succeed_without_walls(tmp_path: Path) -> None:
     done = run_command(argv, walls=NO_WALLS, cwd=tmp_path, env=env, timeout_s=60)
     found = judged(done.stdout.text())
     assert found["read"] == [str(open_to_all)]
-    assert found["written"] == [str(open_to_all)] * 2
-    assert (tmp_path / "planted.py").exists()
+    assert found["written"] == [str(open_to_all)]
+    assert (tmp_path / "candidate-was-here").exists()

@@ -6,6 +6,7 @@ the child and answers with its exit code, minus the signal that ended it.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -14,9 +15,13 @@ import sys
 import traceback
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 TESTS = Path(__file__).resolve().parents[1]
+IMPORTED = (
+    "infra_agent.agent.run", "infra_agent.agent.under_way", "infra_agent.cli.main", "infra_agent.cli.run",
+    "infra_agent.harness.selftest", "infra_agent.ledger.verify", "infra_agent.publish.publish", "simulated.worlds",
+)  # fmt: skip
 LONGEST_S = 240
 """A command line that hangs is ended by SIGALRM and seen as such."""
 
@@ -63,27 +68,33 @@ class Nursery:
 
 
 def main() -> None:
-    """The other side."""
-    _import_everything()
+    """The other side. The walls are tried once, here, and not again by each command line."""
+    for name in IMPORTED:
+        importlib.import_module(name)
+    from infra_agent.harness.sandbox import hold_walls
+
+    walls = {no_sandbox: hold_walls(no_sandbox) for no_sandbox in (False, True)}
     for line in sys.stdin:
-        if line.strip():
-            sys.stdout.write(f"{_fork(*json.loads(line))}\n")
-        else:
-            sys.stdout.write("ready\n")
+        sys.stdout.write(f"{_fork(walls, *json.loads(line))}\n" if line.strip() else "ready\n")
         sys.stdout.flush()
 
 
-def _fork(argv: list[str], world: str, folder: str, environ: dict[str, str], output: str) -> int:
+def _fork(
+    walls: dict[bool, Any], argv: list[str], world: str, folder: str, environ: dict[str, str], output: str
+) -> int:
     pid = os.fork()
     if pid == 0:
-        _be_the_command_line(argv, world, folder, environ, output)
+        _be_the_command_line(walls, argv, world, folder, environ, output)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def _be_the_command_line(argv: list[str], world: str, folder: str, environ: dict[str, str], output: str) -> None:
+def _be_the_command_line(
+    walls: dict[bool, Any], argv: list[str], world: str, folder: str, environ: dict[str, str], output: str
+) -> None:
     from simulated.worlds import enter
 
     from infra_agent.cli.main import main as command_line
+    from infra_agent.harness import sandbox
 
     code = 70
     signal.alarm(LONGEST_S)
@@ -93,6 +104,7 @@ def _be_the_command_line(argv: list[str], world: str, folder: str, environ: dict
         null, file = os.open(os.devnull, os.O_RDONLY), os.open(output, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         for source, target in ((null, 0), (file, 1), (file, 2)):
             os.dup2(source, target)
+        sandbox.hold_walls = lambda no_sandbox, *_rest, **_words: walls[no_sandbox]
         enter(world)
         command_line(argv)
     except SystemExit as error:
@@ -103,10 +115,6 @@ def _be_the_command_line(argv: list[str], world: str, folder: str, environ: dict
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
-
-
-def _import_everything() -> None:
-    import simulated.worlds  # noqa: F401
 
 
 if __name__ == "__main__":

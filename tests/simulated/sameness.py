@@ -22,7 +22,8 @@ MOST_LAUNCHES_AGAIN = 2
 def decisions(state: RunState) -> dict[str, Any]:
     """What was decided, in an order and a form that time does not touch."""
     return {
-        "contract": state.started.model_dump(exclude={"run_id", "command", "environment"}),
+        "contract": state.started.model_dump(exclude={"run_id", "command", "environment", "walls"}),
+        "walls": state.started.walls.get("mode"),
         "phases": [at.data.name for at in state.events if isinstance(at.data, k.PhaseStarted)],
         "actions": [(d.turn, d.action) for d in _data(state, k.ActionTaken)],
         "refused": [(d.turn, d.action, d.error) for d in state.refused],

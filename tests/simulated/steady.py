@@ -46,9 +46,9 @@ def use_steady_time() -> None:
     """From now on this process is such a command line."""
     clock, begin, resume = EventClock(), start.begin, start.resume
 
-    def resume_steadily(run_dir: Path, *rest: Any) -> Any:
+    def resume_steadily(run_dir: Path, *rest: Any, **words: Any) -> Any:
         clock.events = (run_dir / LEDGER_FILE).read_bytes().count(b"\n")
-        return resume(run_dir, *rest, clock=clock.seconds)
+        return resume(run_dir, *rest, clock=clock.seconds, **words)
 
     start.session_clock = lambda: clock.utc
     start.begin = functools.partial(begin, clock=clock.seconds)
