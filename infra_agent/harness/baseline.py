@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from infra_agent.changes.change import STOCK
 from infra_agent.errors import StackError
 from infra_agent.harness.figure import quantity_name, why_no_value
 from infra_agent.harness.ladder import End, give_verdict, screen_seed
 from infra_agent.harness.launching import launched
-from infra_agent.harness.measuring import Measured, measure_load, record_reference_answers, record_snapshot
+from infra_agent.harness.measuring import Measured, measure_undisturbed, record_reference_answers, record_snapshot
 from infra_agent.harness.memory import launch_logs, reference_answers
 from infra_agent.harness.noise import know_noise, record_noise, require_provable, tell_prior
 from infra_agent.harness.session import Session
@@ -24,8 +26,8 @@ def measure_stock(session: Session) -> None:
     session.narrator.status("starting the stock stack")
     with launched(session, STOCK, arm="stock", purpose="baseline", lane="agent", reporter=True) as launch:
         session.narrator.status("measuring the stock stack")
-        measured = measure_load(
-            session, launch, candidate=STOCK, lane="agent", purpose="baseline", seed=screen_seed(session)
+        measured = measure_undisturbed(
+            session, launch, candidate=STOCK, lane="agent", purpose="baseline", seed_of=partial(screen_seed, session)
         )
         if measured.value is not None:
             _tell_baseline(session, measured, session.clock() - started_s)
@@ -78,9 +80,10 @@ def measure_again(session: Session, candidate: str, lane: k.Lane) -> None:
     )
     try:
         with launched(session, candidate, arm="candidate", purpose="climb", lane=lane) as launch:
-            measured = measure_load(
-                session, launch, candidate=candidate, lane=lane, purpose="measure", seed=screen_seed(session, repeat)
-            )
+            measured = measure_undisturbed(
+                session, launch, candidate=candidate, lane=lane, purpose="measure",
+                seed_of=lambda attempt: screen_seed(session, repeat + attempt),
+            )  # fmt: skip
     except StackError as error:
         _repeat_failed(session, candidate, error)
         return

@@ -1,32 +1,38 @@
 """The first program in a sandbox: sets up what can only be set up inside, then becomes the command.
 
-    python -I -S inside.py OPTIONS COMMAND ...
+    python -I -S inside.py [tasks=N] [hand_over=FD connector=PATH] -- COMMAND ...
 
-OPTIONS is a JSON object. `tasks`: most processes and threads (RLIMIT_NPROC; it counts inside this sandbox only, since
-the sandbox has a user namespace of its own). `hand_over`: a listening descriptor, and `connector`: the path of the
-program that serves it (`probes.net.connector`).
+`tasks`: most processes and threads (RLIMIT_NPROC; it counts inside this sandbox only, since the sandbox has a user
+namespace of its own). `hand_over`: a listening descriptor, and `connector`: the program that serves it
+(`probes.net.connector`).
 
-Standard library only. Covered: the command gets neither descriptor nor child process from here.
+Standard library only, and little of it: every launch waits for this.
+Covered: the command gets neither descriptor nor child process from here.
 Not covered: limits that can be set outside; the keeper sets those.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import resource
-import runpy
 import sys
 
 
 def main(argv: list[str]) -> int:
     """Never returns when the command could be started; 127 when not."""
-    options, command = json.loads(argv[0]), argv[1:]
+    end = argv.index("--")
+    options = dict(word.split("=", 1) for word in argv[:end])
     if "hand_over" in options:
-        runpy.run_path(options["connector"])["start"](options["hand_over"])
+        _start_connector(options["connector"], int(options["hand_over"]))
     if "tasks" in options:
         _limit_tasks(int(options["tasks"]))
-    return _become(command)
+    return _become(argv[end + 1 :])
+
+
+def _start_connector(path: str, listener: int) -> None:
+    folder, _, file = path.rpartition("/")
+    sys.path.append(folder)
+    __import__(file.removesuffix(".py")).start(listener)
 
 
 def _limit_tasks(count: int) -> None:

@@ -21,7 +21,6 @@ import ctypes
 import json
 import os
 import resource
-import runpy
 import select
 import signal
 import sys
@@ -36,7 +35,7 @@ _KILL_TIMEOUT_S = 5.0
 _LOOK_S = 0.1
 _OPTIONS = ("--stdin=", "--answer=", "--report=", "--hand=")
 _LIMITS, _TIDY = "--limits=", "--tidy="
-_WATCH = "watch.py"
+_WATCH = "watch"
 _ANSWER_FD = 3
 
 
@@ -107,9 +106,9 @@ def _split(argv: list[str]) -> tuple[dict[str, int], dict[str, str], list[str]]:
 
 
 def _watch_for(limits: dict[str, Any]) -> Any:
-    """The watch over these limits."""
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), _WATCH)  # noqa: PTH100, PTH118, PTH120
-    return runpy.run_path(path)["Watch"](limits)
+    """The watch over these limits. Last on the path, so that no neighbour takes the place of a standard module."""
+    sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
+    return __import__(_WATCH).Watch(limits)
 
 
 def _tidy(path: str | None) -> None:

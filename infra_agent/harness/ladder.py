@@ -7,6 +7,7 @@ Not covered: the proof in blocks (`harness.proving`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from infra_agent.changes.change import LaunchChange
@@ -15,7 +16,7 @@ from infra_agent.harness.code_engagement import engage_code
 from infra_agent.harness.engagement import judge_engagement
 from infra_agent.harness.figure import beyond_log, limit_words, oriented_log, quantity_name, why_no_value
 from infra_agent.harness.launching import Launch, launched, require_alive
-from infra_agent.harness.measuring import Measured, collect_answers, measure_load, record, record_snapshot
+from infra_agent.harness.measuring import Measured, collect_answers, measure_undisturbed, record, record_snapshot
 from infra_agent.harness.memory import figure_in, figure_of, launch_logs, reference_answers, snapshot_of
 from infra_agent.harness.session import Session
 from infra_agent.harness.tolerance import near_tie_limit
@@ -102,8 +103,8 @@ def _rungs(
     if end is not None:
         return end
     session.narrator.status(f"{proposed.id} {proposed.title}: screening")
-    measured = measure_load(
-        session, launch, candidate=proposed.id, lane=lane, purpose="screen", seed=screen_seed(session)
+    measured = measure_undisturbed(
+        session, launch, candidate=proposed.id, lane=lane, purpose="screen", seed_of=partial(screen_seed, session)
     )
     return _screen(session, proposed, measured, started_s)
 

@@ -64,7 +64,7 @@ class Limits:
         if not limits:
             return []
         limits["directories"] = [str(path) for path in writable]
-        limits["memory_files"] = memory_directories(Path.home()) if sandboxed else []
+        limits["memory_files"] = memory_directories() if sandboxed else []
         limits["counted_inside"] = sandboxed and self.tasks_inside is not None
         if self.place is not None:
             limits |= {"group": str(self.place.new_group()), "own_group": str(self.place.own)}

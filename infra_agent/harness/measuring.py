@@ -25,6 +25,9 @@ from probes.numeric.collect import collect
 from probes.numeric.types import Answer
 
 ObservationPurpose = Literal["baseline", "engagement", "answers", "screen", "block", "final", "measure"]
+CLIENT_CHECK = "client delay"
+"""A client that woke late measured itself; what kept it from its core is not the candidate's fault."""
+MOST_WINDOWS = 3
 
 
 class Measured(NamedTuple):
@@ -93,6 +96,32 @@ def measure_load(
         seen = overlap.observe(result.records)
         record(session, seen, candidate=candidate, lane=lane, purpose=purpose, launch=launch.id)
     return Measured(observation_id, observation, goal_value(session.goal, observation))
+
+
+def measure_undisturbed(
+    session: Session, launch: Launch, *, candidate: str, lane: k.Lane, purpose: ObservationPurpose,
+    seed_of: Callable[[int], int],
+) -> Measured:  # fmt: skip
+    """A window for a baseline or a screen. One that this client itself spoilt by waking late is measured again.
+
+    At most three windows on the same launch, the n-th on `seed_of(n)`: fresh prompts, so that nothing is cached.
+    """
+    for attempt in range(MOST_WINDOWS):
+        seed = seed_of(attempt)
+        measured = measure_load(session, launch, candidate=candidate, lane=lane, purpose=purpose, seed=seed)
+        late = client_was_late(measured.observation)
+        if not late:
+            break
+        session.narrator.status(f"{candidate}: the window is not valid ({late}); measuring again")
+    return measured
+
+
+def client_was_late(observation: Observation) -> str:
+    """By how much the client's own delay spoilt a window; empty when it did not, or when something else failed too."""
+    failed = [check for check in observation.checks if not check.ok]
+    if len(failed) == 1 and failed[0].name == CLIENT_CHECK:
+        return f"client late: {failed[0].measured} (limit: {failed[0].limit})"
+    return ""
 
 
 def _running_figure(session: Session, candidate: str, request: LoadRequest) -> Callable[[RequestRecord], None]:

@@ -39,6 +39,15 @@ def gpu_nodes() -> list[Path]:
     return sorted(node for pattern in _DEVICES for node in Path("/dev").glob(pattern))
 
 
+def home_directory() -> Path | None:
+    """The user's home, as the kernel names it; None where there is none to hide."""
+    try:
+        home = Path.home().resolve()
+    except (RuntimeError, OSError):
+        return None
+    return home if home.is_dir() and home != Path("/") else None
+
+
 def system_paths() -> list[Path]:
     """Existing files and directories of the operating system that every sandbox sees, read-only."""
     found = [Path(path) for path in (*_TREES, *_MERGED, *_SYS)]
@@ -65,8 +74,8 @@ def loader_directories(etc: Path = Path("/etc")) -> list[Path]:
     return found
 
 
-def system_arguments(home: Path | None) -> list[str]:
-    """Bubblewrap's words for the operating system, devices and empty directories. `home` is covered if there is one."""
+def system_arguments() -> list[str]:
+    """Bubblewrap's words for the operating system, devices and empty directories."""
     words: list[str] = []
     for path in system_paths():
         if path.is_symlink() and str(path) in _MERGED:
@@ -80,9 +89,8 @@ def system_arguments(home: Path | None) -> list[str]:
     for path in (path for path in system_paths() if path.is_relative_to("/proc")):
         words += ["--ro-bind", str(path), str(path)]
     words += _empty("/tmp", "/tmp", "1777")
-    if home is not None:
-        words += _empty(str(home), "home", "0700")
-    return words
+    home = home_directory()
+    return words if home is None else words + _empty(str(home), "home", "0700")
 
 
 def _proc_arguments() -> list[str]:
@@ -93,9 +101,10 @@ def _proc_arguments() -> list[str]:
     return words + [word for path in hidden if path.exists() for word in ("--ro-bind", "/dev/null", str(path))]
 
 
-def memory_directories(home: Path) -> list[str]:
+def memory_directories() -> list[str]:
     """The sandbox's writable directories that lie in memory."""
-    return ["/dev/shm", "/tmp", *([str(home.resolve())] if home.resolve() != Path("/") else [])]
+    home = home_directory()
+    return ["/dev/shm", "/tmp", *([] if home is None else [str(home)])]
 
 
 def _empty(path: str, share: str, mode: str) -> list[str]:
@@ -105,7 +114,8 @@ def _empty(path: str, share: str, mode: str) -> list[str]:
     return ["--perms", mode, "--size", str(size), "--tmpfs", path]
 
 
-def never_visible(home: Path) -> Iterator[Path]:
+def never_visible() -> Iterator[Path]:
     """Directories that no argument, variable or stack file makes visible as a whole."""
-    yield from (home, home.resolve())
+    home = home_directory()
+    yield from () if home is None else (home,)
     yield from (Path("/", name) for name in ("boot", "dev", "etc", "home", "proc", "root", "run", "sys", "tmp", "var"))

@@ -28,7 +28,7 @@ import psutil
 from infra_agent.harness.escapes import gpus
 from infra_agent.harness.escapes.attempt import system_call
 from infra_agent.harness.escapes.kernel import KEYCTL
-from infra_agent.harness.mounts import gpu_nodes
+from infra_agent.harness.mounts import gpu_nodes, home_directory
 
 _GONE_TIMEOUT_S = 3.0
 _KILL_S = 5.0
@@ -99,9 +99,9 @@ def planted(folder: Path, file_bytes: int, own_user_space: bool) -> Iterator[Bai
 
 def _files(cleanup: ExitStack, folder: Path, token: str) -> dict[str, Any]:
     """Secrets to be read, and names of files that must not come to be."""
-    homes = [home for home in (Path.home(),) if home.is_dir() and os.access(home, os.W_OK)]
+    home = home_directory()
     places = {"tmp": folder, "elsewhere": Path("/var/tmp"), "shared memory": Path("/dev/shm")}
-    places["home"] = homes[0] if homes else folder
+    places["home"] = folder if home is None else home
     found = {}
     for name, place in places.items():
         descriptor, path = tempfile.mkstemp(prefix=".infra-agent-", dir=place if os.access(place, os.W_OK) else folder)

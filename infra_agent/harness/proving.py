@@ -16,7 +16,7 @@ from infra_agent.harness import disturbance
 from infra_agent.harness.evidence import Stage, evidence_of, plain_difference, valid_blocks
 from infra_agent.harness.ladder import SHORT_ANSWERS, estimate_data_fields
 from infra_agent.harness.launching import launched
-from infra_agent.harness.measuring import Measured, measure_load
+from infra_agent.harness.measuring import CLIENT_CHECK, Measured, measure_load
 from infra_agent.harness.session import Session
 from infra_agent.judge import evidence as judging
 from infra_agent.judge.estimate import MIN_BLOCKS, estimate
@@ -31,8 +31,6 @@ MAX_CANDIDATE_FAULTS = 2
 CANDIDATE_FAULT = "candidate"
 MAX_DISTURBED_IN_A_ROW = 6
 DISTURBED = ("neighbour", "throttled", "client")
-CLIENT_CHECK = "client delay"
-"""A client that woke late measured itself; what kept it from its core is not the candidate's fault."""
 QUIET_WAIT_S = 30.0
 _QUIET_SAMPLE_S = 1.0
 FUTILE_AT_FIRST = 0.97

@@ -7,7 +7,6 @@ Not covered: memory, processes and disk (`harness.limits`), escapes through bugs
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
@@ -31,6 +30,7 @@ Network = Literal["none", "loopback", "host"]
 """`none` and `loopback`: a network of its own with nothing but a loopback interface, which `loopback` lets the
 harness reach through a hand-over. `host`: this machine's network, shared."""
 NO_SANDBOX = "pass --no-sandbox to run the engine without walls; the log and the report will say so"
+_RESOLVER = Path("/etc/resolv.conf")
 _INSIDE = Path(__file__).with_name("inside.py")
 _CONNECTOR = Path(connector.__file__)
 _USER_SPACE = ("--unshare-user", "--disable-userns")
@@ -109,14 +109,19 @@ def wrap(
     if walls.mode == "none":
         return list(argv)
     first = _first_program(hand_over, tasks)
-    home = Path.home().resolve()
     words = [walls.binary, *walls.user_space, *_SPACES, *_HOST_NAME, *_CUT_OFF]
     words += [] if network == "host" else ["--unshare-net"]
+<<<<<<< HEAD
     words += system_arguments(home if home != Path("/") and home.is_dir() else None)
     words += _binds(argv, env, writable, [*readable, *_needed_by(first)])
     words += overlay_arguments(overlays, writable)
     # Last, over everything that the launch names: no engine reads the key with which a person approves its changes.
     words += _cover_keys([*writable, cwd])
+=======
+    words += system_arguments()
+    names = [_RESOLVER] if network == "host" else []
+    words += _binds(argv, env, writable, [*readable, *names, *_needed_by(first)])
+>>>>>>> w/walls
     words += ["--remount-ro", "/"]
     for name, value in env.items():
         words += ["--setenv", name, value]
@@ -145,22 +150,25 @@ def _cover_keys(needed: Sequence[Path]) -> list[str]:
 def _binds(
     argv: Sequence[str], env: Mapping[str, str], writable: Sequence[Path], readable: Sequence[Path]
 ) -> list[str]:
-    """Outer directories before inner ones, so that each path has the rights of its nearest mention."""
-    never = tuple(never_visible(Path.home()))
-    seen = visible_paths(argv, env, system=system_paths(), never=never, readable=readable)
-    binds = {path: "--ro-bind" for path in seen} | {path: "--bind" for path in writable}
+    """Outer directories before inner ones, so that each path has the rights of its nearest mention.
+
+    What is only mentioned and lies in a writable directory stays writable; `readable` protects it there.
+    """
+    seen = visible_paths(argv, env, system=system_paths(), never=tuple(never_visible()), readable=readable)
+    inside = {path for path in seen if path not in readable and any(path.is_relative_to(each) for each in writable)}
+    binds = {path: "--ro-bind" for path in seen if path not in inside} | {path: "--bind" for path in writable}
     in_order = sorted(binds.items(), key=lambda bind: (len(bind[0].parts), bind[0]))
     return [word for path, how in in_order for word in (how, str(path), str(path))]
 
 
 def _first_program(hand_over: int | None, tasks: int | None) -> list[str]:
     """The words before the command, when something has to be set up inside."""
-    options: dict[str, int | str] = {} if tasks is None else {"tasks": tasks}
+    options = [] if tasks is None else [f"tasks={tasks}"]
     if hand_over is not None:
-        options |= {"hand_over": hand_over, "connector": str(_CONNECTOR)}
+        options += [f"hand_over={hand_over}", f"connector={_CONNECTOR}"]
     if not options:
         return []
-    return [str(Path(sys.executable).resolve()), "-I", "-S", str(_INSIDE), json.dumps(options)]
+    return [str(Path(sys.executable).resolve()), "-I", "-S", str(_INSIDE), *options, "--"]
 
 
 def _needed_by(first: Sequence[str]) -> list[Path]:

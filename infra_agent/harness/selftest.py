@@ -68,12 +68,15 @@ class Tried:
 
 def try_walls(walls: Walls, limits: Limits) -> Tried | CannotStart:
     """Make every attempt behind these walls. `limits.place` says where control groups can be made."""
-    with _folder() as folder, ThreadPoolExecutor(1) as beside:
-        bombs = folder / "bombs"
-        bombs.mkdir()
-        thrown = beside.submit(throw_bombs, walls, bombs, limits)
-        answer = _attempts(walls, folder)
-        burst, held = thrown.result()
+    try:
+        with _folder() as folder, ThreadPoolExecutor(1) as beside:
+            bombs = folder / "bombs"
+            bombs.mkdir()
+            thrown = beside.submit(throw_bombs, walls, bombs, limits)
+            answer = _attempts(walls, folder)
+            burst, held = thrown.result()
+    except OSError as error:
+        return CannotStart(message=f"the walls cannot be tried here: {error}")
     if isinstance(answer, CannotStart):
         return answer
     checks = [_check(each.name, each.tried, answer.get(each.name, "no answer")) for each in ATTEMPTS]

@@ -24,7 +24,7 @@ _SCAN_S = 0.1
 _DISK_LOOK_S = 1.0
 _COST_SHARE = 0.02
 """Most of one core that looking may take."""
-_OOM_SCORE = 500
+_OOM, _OOM_SCORE = "/proc/self/oom_score_adj", 500
 _PRIORITY = -5
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 Breach = dict[str, Any]
@@ -53,20 +53,22 @@ class Watch:
         self._last_pid = ""
         self._next_scan_s = self._next_disk_s = self._next_exact_s = 0.0
         self._disk_before = 0
+        self._oom_score = "0"
 
     def prepare(self) -> None:
         """Before the command is started: what it inherits from here."""
         with contextlib.suppress(OSError, ValueError):
             most = int(self._limits["file_bytes"]) if "file_bytes" in self._limits else resource.RLIM_INFINITY
             resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-        _write("/proc/self/oom_score_adj", _OOM_SCORE)
+        self._oom_score = _read(_OOM).strip() or "0"
+        _write(_OOM, _OOM_SCORE)
         self._disk_before = _size_below(self._limits.get("directories", ()))
         if self._group is not None and not self._enter():
             self._group = None
 
     def started(self) -> None:
         """After the command was started: this process goes back to where it was, a bit ahead of the command."""
-        _write("/proc/self/oom_score_adj", 0)
+        _write(_OOM, self._oom_score)
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, 0, _PRIORITY)
         if self._group is not None:
@@ -256,7 +258,7 @@ def _read(path: str) -> str:
         return ""
 
 
-def _write(path: str, value: int) -> bool:
+def _write(path: str, value: int | str) -> bool:
     try:
         with open(path, "w", encoding="ascii") as file:  # noqa: PTH123
             file.write(str(value))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -13,8 +14,8 @@ from walls_help import run_inside
 
 from infra_agent.errors import ExitCode, SandboxUnavailable
 from infra_agent.harness import sandbox
-from infra_agent.harness.mounts import loader_directories, never_visible, system_paths
-from infra_agent.harness.sandbox import NO_WALLS, Walls, hold_walls, wrap
+from infra_agent.harness.mounts import home_directory, loader_directories, never_visible, system_paths
+from infra_agent.harness.sandbox import NO_WALLS, Walls, hold_walls, outer_env, wrap
 from infra_agent.harness.server import serve
 from infra_agent.harness.visible import visible_paths
 
@@ -35,9 +36,7 @@ def walls() -> Walls:
 
 
 def visible(argv: list[str], env: dict[str, str] | None = None, readable: tuple[Path, ...] = ()) -> list[Path]:
-    return visible_paths(
-        argv, env or {}, system=system_paths(), never=list(never_visible(Path.home())), readable=readable
-    )
+    return visible_paths(argv, env or {}, system=system_paths(), never=list(never_visible()), readable=readable)
 
 
 def test_the_walls_say_what_they_hold(walls: Walls) -> None:
@@ -100,6 +99,32 @@ def test_inner_paths_keep_their_own_rights(walls: Walls, tmp_path: Path) -> None
     code = TRY_TO_WRITE
     shown = run_inside(walls, scratch, code, str(outer), ".", str(protected), readable=[outer, protected]).splitlines()
     assert [line.split()[0] for line in shown] == ["OSError", "written", "OSError"]
+
+
+def test_a_writable_directory_stays_writable_where_a_variable_names_a_part_of_it(walls: Walls, tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    (scratch / "cache").mkdir(parents=True)
+    program = [sys.executable, "-I", "-S", "-c", TRY_TO_WRITE, str(scratch / "cache")]
+    env = {"PATH": os.defpath, "TRITON_CACHE_DIR": str(scratch / "cache")}
+    command = wrap(program, walls, writable=[scratch], env=env, cwd=scratch)
+    done = subprocess.run(command, env=outer_env(), capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.startswith("written")
+
+
+@pytest.mark.parametrize("home", ["/", "/does/not/exist", "relative", ""])
+def test_a_home_that_is_none_is_not_hidden(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", home)
+    assert home_directory() not in (Path("/"), Path("/does/not/exist"))
+    assert Path("/") not in never_visible()
+
+
+def test_a_user_without_any_home_has_none_to_hide(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", unknown)
+    assert home_directory() is None
+    assert list(never_visible())
 
 
 def test_a_program_finds_its_own_user_host_and_temporary_directory(walls: Walls, tmp_path: Path) -> None:
