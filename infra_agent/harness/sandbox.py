@@ -111,17 +111,12 @@ def wrap(
     first = _first_program(hand_over, tasks)
     words = [walls.binary, *walls.user_space, *_SPACES, *_HOST_NAME, *_CUT_OFF]
     words += [] if network == "host" else ["--unshare-net"]
-<<<<<<< HEAD
-    words += system_arguments(home if home != Path("/") and home.is_dir() else None)
-    words += _binds(argv, env, writable, [*readable, *_needed_by(first)])
-    words += overlay_arguments(overlays, writable)
-    # Last, over everything that the launch names: no engine reads the key with which a person approves its changes.
-    words += _cover_keys([*writable, cwd])
-=======
     words += system_arguments()
     names = [_RESOLVER] if network == "host" else []
     words += _binds(argv, env, writable, [*readable, *names, *_needed_by(first)])
->>>>>>> w/walls
+    words += overlay_arguments(overlays, writable)
+    # Last, over everything that the launch names: no engine reads the key with which a person approves its changes.
+    words += _cover_keys([*writable, cwd])
     words += ["--remount-ro", "/"]
     for name, value in env.items():
         words += ["--setenv", name, value]
