@@ -131,7 +131,8 @@ class Gate:
         except UsageError as error:
             if isinstance(error, ApprovalRefused) or not has_writer(self.run_dir):
                 raise
-            status, names, following = "stored", self._signed(), f"run {run} takes it in at its next step"
+            names = self._signed() if signed.grant.decision == "approve" else (signed.grant.reviewer,)
+            status, following = "stored", f"run {run} takes it in at its next step"
         return {
             "run": run,
             "candidate": self.id,

@@ -46,9 +46,9 @@ def consent_fault(state: RunState, id: str, authority: Authority | None = None) 
 
 
 def _fault(state: RunState, id: str, consent: k.Approved | k.Declined, authority: Authority | None) -> str | None:
-    risk, at = state.candidates[id].proposed.risk, _moment(state, consent)
-    signed = grants_of(consent)
+    signed, at = grants_of(consent), _moment(state, consent)
     request = request_of(state, id)
+    risk = request.risk
     if consent.request != request.id:
         return "request digest: the decision was made on something else"
     wanted = consent.decision if isinstance(consent, k.Declined) else "approve"

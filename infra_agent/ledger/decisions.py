@@ -121,7 +121,7 @@ def _ruling(run_dir: Path, state: RunState, id: str, found: list[_Found], author
 
 def _checked(found: _Found, state: RunState, id: str, authority: Authority) -> SignedGrant:
     signed = found.decision.signed()
-    risk = state.candidates[id].proposed.risk
+    risk = request_of(state, id).risk
     # A no binds nobody to anything: for that it is enough to have been a reviewer from the start.
     yes = signed.grant.decision == "approve"
     in_force = policies(state, authority) if yes else (recorded_policy(state, authority.local_key),)
