@@ -96,16 +96,18 @@ def require_provable(session: Session) -> None:
         reach = _reach(session)
     if session.state.noise is None or session.state.noise.source == "assumed" or reach is None or asked >= reach.ratio:
         return
+    digits = 2 if percent(asked) != percent(reach.ratio) else 4
     raise NotProvable(
-        f"cannot prove {percent(asked)} here in {_minutes(session.budget.limit_s)}; can prove {percent(reach.ratio)}",
+        f"cannot prove {percent(asked, digits)} here in {_minutes(session.budget.limit_s)}; "
+        f"can prove {percent(reach.ratio, digits)}",
         where=f"{reach.blocks} blocks of {block_s(session):.0f} s fit, and one varies by {100 * _sd(session):.2g} %",
         hint=_what_it_takes(session, asked),
     )
 
 
-def percent(ratio: float) -> str:
+def percent(ratio: float, digits: int = 2) -> str:
     """A gain as people say it."""
-    return f"{100 * (ratio - 1):.2g} %" if ratio < 1.995 else f"x{ratio:.3g}"
+    return f"{100 * (ratio - 1):.{digits}g} %" if ratio < 1.995 else f"x{ratio:.{digits + 1}g}"
 
 
 def block_s(session: Session) -> float:

@@ -19,6 +19,7 @@ from infra_agent.harness import noise
 from infra_agent.harness.noise import block_s, know_noise, percent, record_noise, require_provable, tell_prior
 from infra_agent.harness.noisefloor import MetricNoise
 from infra_agent.harness.session import Session
+from infra_agent.judge.decide import provable_ratio
 from infra_agent.ledger import kinds as k
 
 
@@ -127,6 +128,16 @@ def test_a_goal_below_what_can_be_proved_is_refused_with_what_can(
     assert refused.value.message == "cannot prove 1 % here in 10 min; can prove 2.5 %"
     assert refused.value.exit_code == ExitCode.NOT_MET
     assert "no budget is enough" in refused.value.hint
+
+
+def test_a_goal_just_out_of_reach_is_told_from_what_is_within(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored(monkeypatch, 0.03)
+    asked = provable_ratio(0.03, 16, 0.0) - 0.0001
+    with session_in(tmp_path, goal=asking(asked)) as session:
+        baseline(session)
+        know_noise(session)
+        with pytest.raises(NotProvable, match=r"cannot prove 2\.54 % here in 10 min; can prove 2\.55 %"):
+            require_provable(session)
 
 
 def test_a_goal_that_only_lacks_time_is_told_how_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
