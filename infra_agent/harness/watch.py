@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 _SCAN_S = 0.1
 _DISK_LOOK_S = 1.0
-_COST_SHARE = 0.02
+_COST_SHARE = 0.01
 """Most of one core that looking may take."""
 _OOM, _OOM_SCORE = "/proc/self/oom_score_adj", 500
 _PRIORITY = -5
@@ -49,6 +49,8 @@ class Watch:
         self._limits = limits
         self._group: str | None = limits.get("group")
         self._own_group = str(limits.get("own_group", ""))
+        self._keeper = os.getpid()
+        self._ours: dict[int, bool] = {}
         self._pids: list[int] = []
         self._last_pid = ""
         self._next_scan_s = self._next_disk_s = self._next_exact_s = 0.0
@@ -133,8 +135,25 @@ class Watch:
         if now_s < self._next_scan_s or last == [self._last_pid]:
             return
         self._last_pid = last[0] if last else ""
-        self._pids = _below(os.getpid())
+        pids = {int(name) for name in _entries("/proc") if name.isdigit()}
+        self._ours = {pid: ours for pid, ours in self._ours.items() if pid in pids}
+        self._pids = sorted(pid for pid in pids - {self._keeper} if self._is_ours(pid))
         self._next_scan_s = now_s + max(_SCAN_S, (time.monotonic() - now_s) / _COST_SHARE)
+
+    def _is_ours(self, pid: int) -> bool:
+        """Whether a process is below this one. Who was born outside stays outside, so each is asked only once."""
+        chain = []
+        while pid not in self._ours and pid not in (0, self._keeper):
+            task = _task(pid)
+            if task is None:
+                # It ended just now, and its children have another parent by now: ask again the next time.
+                self._last_pid = ""
+                return False
+            chain.append(pid)
+            pid = task.parent
+        found = pid == self._keeper or self._ours.get(pid, False)
+        self._ours |= dict.fromkeys(chain, found)
+        return found
 
     def _tasks_breach(self, tasks: list[_Task]) -> Breach | None:
         limit = self._limits.get("tasks")
@@ -177,20 +196,11 @@ def _breach(kind: str, limit: int, seen: int) -> Breach:
     return {"kind": kind, "limit": limit, "seen": seen}
 
 
-def _below(root: int) -> list[int]:
-    """Live processes below `root`, outer ones first."""
-    children: dict[int, list[int]] = {}
-    for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():  # noqa: PTH208, PTH112
-        task = _task(int(name)) if name.isdigit() else None
-        if task is not None:
-            children.setdefault(task.parent, []).append(task.pid)
-    found: list[int] = []
-    queue = [root]
-    while queue:
-        below = children.get(queue.pop(0), [])
-        found += below
-        queue += below
-    return found
+def _entries(directory: str) -> list[str]:
+    try:
+        return os.listdir(directory)  # noqa: PTH208
+    except OSError:
+        return []
 
 
 def _task(pid: int) -> _Task | None:
@@ -233,13 +243,11 @@ def _deleted_bytes(pids: Iterable[int], directories: Iterable[str]) -> int:
         with contextlib.suppress(OSError):
             disks.add(os.stat(directory).st_dev)  # noqa: PTH116
     seen: dict[tuple[int, int], int] = {}
-    for pid in pids:
+    for path in (f"/proc/{pid}/fd/{name}" for pid in pids for name in _entries(f"/proc/{pid}/fd")):
         with contextlib.suppress(OSError):
-            for name in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208
-                with contextlib.suppress(OSError):
-                    facts = os.stat(f"/proc/{pid}/fd/{name}")  # noqa: PTH116
-                    if facts.st_nlink == 0 and stat.S_ISREG(facts.st_mode) and facts.st_dev in disks:
-                        seen[facts.st_dev, facts.st_ino] = facts.st_blocks * 512
+            facts = os.stat(path)  # noqa: PTH116
+            if facts.st_nlink == 0 and stat.S_ISREG(facts.st_mode) and facts.st_dev in disks:
+                seen[facts.st_dev, facts.st_ino] = facts.st_blocks * 512
     return sum(seen.values())
 
 
