@@ -42,8 +42,10 @@ class Forms:
 
     def in_bytes(self, data: bytes) -> bool:
         """Whether the bytes may hold a secret."""
-        if any(needle in data for needle in self.needles_bytes):
-            return True
+        # Every event of a run passes here: a plain loop is the fastest.
+        for needle in self.needles_bytes:
+            if needle in data:
+                return True
         return self.unmarked is not None and self.unmarked.search(data.decode("utf-8", "replace")) is not None
 
     def mask_text(self, text: str) -> str:
