@@ -47,8 +47,8 @@ TRIES = 3
 """On a busy machine a window may be refused, and a run without a baseline has no share to tell."""
 EVENT_BYTES = 2000
 GOAL = "at 4 concurrent requests, double the output tokens per second within 10 minutes"
-NOT_WAITING = "action_begun"
-"""The one intent that spans the harness's own work."""
+NOT_WAITING = ("action_begun", "budget_reserved")
+"""Intents that span the harness's own work; the others are carried out by an engine or a model."""
 
 
 class Spread(NamedTuple):
@@ -203,7 +203,7 @@ def sessions(state: RunState) -> list[list[Stamped]]:
 def waits(session: Sequence[Stamped], end: float) -> Iterator[tuple[float, float]]:
     """From each intent that something else carries out, an engine or a model, to its end."""
     for index, at in enumerate(session):
-        if at.data.ended_by and at.data.kind != NOT_WAITING:
+        if at.data.ended_by and at.data.kind not in NOT_WAITING:
             id_ = getattr(at.data, "id", None)
             ends = (
                 e for e in session[index:] if e.data.kind in at.data.ended_by and getattr(e.data, "id", None) == id_

@@ -133,7 +133,7 @@ def serve(
             limits=limits_for(stack.limits.memory_bytes, scratch),
         )  # fmt: skip
         cleanup.push(lambda error, *_: _take_down(process, plan, stack, tell, reached, failing=error is not None))
-        tell(f"started {engine.name}, pid {process.pid}")
+        tell(f"started {engine.name}")
         found = _wait(process, plan, engine, stack, clock, started_at, reached)
         tell(f"ready after {found.ready_s:.1f} s")
         yield Server(

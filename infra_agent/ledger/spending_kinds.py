@@ -12,6 +12,7 @@ class BudgetReserved(EventData):
 
     kind: ClassVar[str] = "budget_reserved"
     synced: ClassVar[bool] = True
+    ended_by: ClassVar[tuple[str, ...]] = ("budget_settled",)
     id: str
     what: str
     amounts: dict[SpendKind, NotNegative]

@@ -1,9 +1,10 @@
 """Kills a whole run at every event boundary, resumes it, and compares the two ends: `python -m simulated.boundaries`.
 
 One run is carried out undisturbed; it has K events. Then, for each k, the same run is killed with SIGKILL before event
-k is written, with half of its line written, or after it: the moments take turns, and at events that authorise or pay
-(the synced kinds) all three are tried. Each is resumed to its end and compared (`sameness`). The last line says how
-many of the K boundaries came out equal. Time is exact (`steady`); everything else is real.
+k is written, with half of its line written, or after it: the moments take turns, and each kind that authorises or pays
+(the synced ones) gets all three, at every event of it or, if there are many, at a few spread over the run. Each is
+resumed to its end and compared (`sameness`). The last line says how many of the K boundaries came out equal. Time is
+exact (`steady`); everything else is real.
 
 Covered: every event of this run. Not covered: a kill between two events is one of "after" and "before".
 """
@@ -22,7 +23,7 @@ from itertools import cycle
 from pathlib import Path
 from queue import Queue
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 import psutil
 from simulated.nursery import Nursery
@@ -36,11 +37,14 @@ from infra_agent.ledger.kinds import KINDS
 from infra_agent.ledger.state import RunState
 from infra_agent.ledger.verify import verify
 
+T = TypeVar("T")
 GOAL = "at 4 concurrent requests, double the output tokens per second without changing the answers within 10 minutes"
 SPACE = {"continuous_batching": [True], "compile": [True]}
 SEED = "4"
 """With it the plain search draws the accepted configuration first, which keeps the run short."""
 MOMENTS = ("before", "torn", "after")
+MOST_THOROUGH = 4
+"""Events of one synced kind that are killed at all three moments."""
 SANDBOX, BARE = "sandbox", "no sandbox"
 FLAGS = {SANDBOX: (), BARE: ("--no-sandbox",)}
 KILLED = -9
@@ -123,11 +127,18 @@ def state_of(run_dir: Path) -> RunState:
 
 
 def plan(events: Sequence[Event]) -> Iterator[Boundary]:
-    """Every event; all moments where something is authorised or paid, else one of them by turns, and so the walls."""
-    walls = cycle((SANDBOX, BARE))
+    """Every event, each at one moment by turns or at all three, and the walls by turns too."""
+    walls = cycle((BARE, SANDBOX, BARE))
+    thorough = set(_thorough(events))
     for event in events:
-        moments = MOMENTS if KINDS[event.kind].synced else (MOMENTS[event.seq % len(MOMENTS)],)
+        moments = MOMENTS if event.seq in thorough else (MOMENTS[event.seq % len(MOMENTS)],)
         yield from (Boundary(event.seq, event.kind, moment, next(walls)) for moment in moments)
+
+
+def _thorough(events: Sequence[Event]) -> Iterator[int]:
+    """Events of synced kinds that are killed at all three moments."""
+    for kind in sorted({event.kind for event in events if KINDS[event.kind].synced}):
+        yield from sampled([event.seq for event in events if event.kind == kind], MOST_THOROUGH)
 
 
 def faults(lab: Lab, boundary: Boundary, whole: RunState) -> list[str]:
@@ -209,12 +220,12 @@ def _started_for(process: psutil.Process, mark: str) -> str:
     return f"pid {process.pid} {' '.join(words)[:120]}" if any(mark in word for word in where) else ""
 
 
-def sampled(boundaries: list[Boundary], count: int) -> list[Boundary]:
+def sampled(items: list[T], count: int) -> list[T]:
     """Evenly spread ones, the first and the last among them."""
-    if count >= len(boundaries):
-        return boundaries
-    step = (len(boundaries) - 1) / max(1, count - 1)
-    return [boundaries[round(index * step)] for index in range(count)]
+    if count >= len(items):
+        return items
+    step = (len(items) - 1) / max(1, count - 1)
+    return [items[round(index * step)] for index in range(count)]
 
 
 def undisturbed(lab: Lab, walls: str) -> RunState:

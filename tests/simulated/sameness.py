@@ -58,8 +58,8 @@ def figures(state: RunState) -> dict[str, Any]:
 
 
 def repeated(whole: RunState, resumed: RunState) -> list[str]:
-    """Work that the resumed run did twice although its result was stored, in words; empty when there is none."""
-    return [*_twice(resumed), *_launched_again(whole, resumed)]
+    """Work that was done twice although its result was stored, and spending handed back; empty when there is none."""
+    return [*_twice(resumed), *_launched_again(whole, resumed), *_handed_back(whole, resumed)]
 
 
 def disorder(state: RunState) -> list[str]:
@@ -121,6 +121,17 @@ def _twice(state: RunState) -> Iterator[str]:
             case k.HonestyRow() | k.FinalMeasured() | k.RunFinished() as end:
                 results[end.kind,] += 1
     yield from (f"{' '.join(map(str, what))} stands {count} times" for what, count in results.items() if count > 1)
+
+
+def _handed_back(whole: RunState, resumed: RunState) -> Iterator[str]:
+    """A crash may cost, never pay: what was set aside when it came stays spent."""
+    for kind in whole.spending.used():
+        before, after = whole.spending.total(kind), resumed.spending.total(kind)
+        if after < before:
+            yield f"{after} {kind} spent, {before} without a crash"
+    left_open = len(resumed.spending.open)
+    if left_open > resumed.sessions - 1:
+        yield f"{left_open} reservations open after {resumed.sessions} sessions"
 
 
 def _launched_again(whole: RunState, resumed: RunState) -> Iterator[str]:

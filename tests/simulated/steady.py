@@ -1,25 +1,26 @@
 """Time made exact under the real command line, so that a killed and resumed run can be compared figure by figure.
 
-Replaced are three things only. The clocks, UTC and monotonic, count the events of the ledger, one second each. The load
+Replaced are four things only. The clocks, UTC and monotonic, count the events of the ledger, one second each. The load
 window is not waited for: the running engine is asked for its speed, and the window's records are computed from that
-and from the window's seed. The report's page is not drawn. Engines, sandbox, ledger, kills and resumes are real.
+and from the window's seed; so no neighbour can disturb it either. The report's page is not drawn. Engines, sandbox,
+ledger, kills and resumes are real.
 """
 
 from __future__ import annotations
 
 import functools
-import json
 import random
-import urllib.request
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from infra_agent.agent import start
+from infra_agent.harness import disturbance, measuring
 from infra_agent.ledger.chain import LEDGER_FILE
 from infra_agent.publish.report import html
 from probes.load import metrics, probe
 from probes.load.types import LoadRequest, LoadResult, LoopLag, RequestRecord, Window
+from probes.net.http import sync_client
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 NOISE = 0.004
@@ -54,7 +55,19 @@ def use_steady_time() -> None:
     start.begin = functools.partial(begin, clock=clock.seconds)
     start.resume = resume_steadily
     use_exact_windows()
+    disturbance.what_disturbed = lambda _signals, _earlier: ""
+    measuring.Watch = _Alone
     html.render = lambda _report: "<!doctype html>"
+
+
+class _Alone:
+    """A machine on which nobody else works."""
+
+    def __init__(self, own_pids: object = ()) -> None:
+        pass
+
+    def seen(self, own_pids: object = ()) -> disturbance.Disturbance:
+        return disturbance.Disturbance(cores=0.0)
 
 
 def use_exact_windows() -> None:
@@ -77,13 +90,7 @@ def exact_window(request: LoadRequest, **words: Any) -> tuple[Any, LoadResult]:
 def _speed(request: LoadRequest) -> Any:
     """What the running engine says of itself; behind walls it is reached the way the probe reaches it."""
     url = f"{request.base_url}/speed"
-    via = getattr(request, "via", None)
-    if via is None:
-        with urllib.request.urlopen(url, timeout=30) as answer:
-            return json.load(answer)
-    from probes.net.http import sync_client
-
-    with sync_client(via) as client:
+    with sync_client(request.via, verify=False) as client:
         return client.get(url).json()
 
 
