@@ -102,5 +102,5 @@ def _tls_context(ca_file: Path | None) -> ssl.SSLContext:
 
 
 def _sandbox_connect(via: Path, port: int) -> socket.socket:
-    connect: Connect = importlib.import_module("probes.net").connect
+    connect: Connect = importlib.import_module("probes.net.via").connect
     return connect(via, port)
