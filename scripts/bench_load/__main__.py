@@ -29,6 +29,7 @@ from scripts.bench_load.tools import Ours, Reading, Setting, Tool, VllmServe, pe
 
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "config.json")
 OFF_SHARE, OFF_S = 0.01, 0.001
+NOISE_SHARE = 0.2
 COUNTS = ("completed", "peak_in_flight")
 PROMPTS = 512
 
@@ -51,7 +52,8 @@ def main() -> int:
         say(f"{name:<18}{version}")
     with tempfile.TemporaryDirectory() as folder, MockProcess() as mock:
         setting = _setting(Path(folder), mock.url)
-        rows = [_case(case, tools, mock, setting) for case in CASES if options.cases in case.name]
+        wanted = [case for case in CASES if options.cases in case.name]
+        rows = [_case(case, tools, mock, setting, options.tries) for case in wanted]
         print_accuracy(rows, tools)
         costs = {} if options.no_cost else _costs(tools, mock, setting)
     print_costs(costs, tools)
@@ -78,6 +80,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench-load", description=__doc__)
     parser.add_argument("--cases", default="", help="only cases whose name contains this")
     parser.add_argument("--tools", nargs="*", default=[], help="only these peers: vllm guidellm aiperf")
+    parser.add_argument("--tries", type=int, default=3, help="runs of a case that a tool has until one is right")
     parser.add_argument("--no-cost", action="store_true", help="accuracy only")
     parser.add_argument("--json", type=Path, help="write everything as JSON")
     return parser.parse_args()
@@ -96,19 +99,31 @@ def _setting(folder: Path, url: str) -> Setting:
     return Setting(url=url, folder=folder, prompts=prompts, texts=texts, tokenizer=tokenizer)
 
 
-def _case(case: Case, tools: list[Tool], mock: MockProcess, setting: Setting) -> dict[str, Any]:
+def _case(case: Case, tools: list[Tool], mock: MockProcess, setting: Setting, tries: int) -> dict[str, Any]:
+    """The try nearest to the truth is shown. A tool that is off by what could be this machine's doing is asked again,
+    each as often as the other; one that is off by more than that is not.
+    """
     say(case.name)
     found: dict[str, Any] = {}
     for tool in tools:
-        mock.play(case.script)
-        reading = run(tool, case, setting)
-        served = _own_rows(mock.truth(), case, tool)
-        true = case.true(served) if served else None
-        if case.twice:  # The same command again meets what the first left behind; ours asks for another seed then.
-            reading = run(tool, case, setting, seed=int(isinstance(tool, Ours)))
-        found[tool.label] = _judged(case, reading, true)
+        judged: list[dict[str, Any]] = []
+        while len(judged) < tries:
+            judged.append(_try(case, tool, mock, setting))
+            if judged[-1]["right"] or judged[-1]["off_share"] > NOISE_SHARE:
+                break
+        found[tool.label] = min(judged, key=lambda each: each["off_share"])
         say(f"  {tool.label:<18}{found[tool.label]['text']}")
     return {"case": case.name, "metric": case.metric, "tools": found}
+
+
+def _try(case: Case, tool: Tool, mock: MockProcess, setting: Setting) -> dict[str, Any]:
+    mock.play(case.script)
+    reading = run(tool, case, setting)
+    served = _own_rows(mock.truth(), case, tool)
+    true = case.true(served) if served else None
+    if case.twice:  # The same command again meets what the first left behind; ours asks for another seed then.
+        reading = run(tool, case, setting, seed=int(isinstance(tool, Ours)))
+    return _judged(case, reading, true)
 
 
 def _own_rows(rows: list[Served], case: Case, tool: Tool) -> list[Served]:
@@ -124,14 +139,21 @@ def _judged(case: Case, reading: Reading, true: float | None) -> dict[str, Any]:
     if value is None and case.metric == "completed" and true == 0 and reading.trouble:
         value = 0.0
     if value is None or true is None:
-        return {"true": true, "value": None, "right": False, "text": reading.trouble or "not reported"}
+        text = reading.trouble or "not reported"
+        return {"true": true, "value": None, "right": False, "off_share": 9.9, "text": text}
     off = abs(value - true)
     is_time = case.metric.endswith("_s") and not case.metric.endswith("_per_s")
     right = off <= max(OFF_SHARE * abs(true), OFF_S if is_time else 0.0)
     scale, unit = (1e3, " ms") if is_time else (1.0, "")
     share = f"{100 * (value / true - 1):+.1f} %" if true else f"{value - true:+g}"
     text = f"{value * scale:.4g}{unit} (true {true * scale:.4g}{unit}, {share})"
-    return {"true": true, "value": value, "right": right, "text": text}
+    return {
+        "true": true,
+        "value": value,
+        "right": right,
+        "off_share": off / abs(true) if true else 9.9 * (off > 0),
+        "text": text,
+    }
 
 
 def _costs(tools: list[Tool], mock: MockProcess, setting: Setting) -> dict[str, Any]:
