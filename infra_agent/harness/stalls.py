@@ -8,6 +8,7 @@ Not covered: deciding which of the two figures is compared (`judge.stalls`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -41,7 +42,7 @@ def with_stall_figures(observation: Observation, result: LoadResult) -> Observat
         return observation
     added = [
         Quantity(name=STALLS, value=float(len(stalls)), unit="1"),
-        Quantity(name=STALL_S, value=sum(stall.excess_s for stall in stalls), unit="s"),
+        Quantity(name=STALL_S, value=math.fsum(stall.excess_s for stall in stalls), unit="s"),
     ]
     if stalls:
         added += _figures(compute(without_stalls(result.records, stalls), result.request))

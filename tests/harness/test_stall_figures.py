@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import math
+import os
+import signal
+import subprocess
+import threading
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from agent.sessions import add_candidate, session_in
 from simulated.lockstep import asked, steady, window
+from simulated.stacks import interpreter, is_up
 
 from infra_agent.changes.change import STOCK
 from infra_agent.goal.model import Metric, Statistic
 from infra_agent.harness.evidence import arm_logs, evidence_of
 from infra_agent.harness.measuring import record
 from infra_agent.harness.memory import figure_in, launch_logs
+from infra_agent.harness.ports import free_port
 from infra_agent.harness.stalls import stall_free_name, with_stall_figures
 from infra_agent.ledger import kinds as k
 from probes.base import Observation, Where
 from probes.load.metrics import compute
-from probes.load.probe import observe
-from probes.load.types import LoadResult, LoopLag, RequestRecord, Window
+from probes.load.probe import observe, run
+from probes.load.types import Closed, LoadRequest, LoadResult, LoopLag, Prompt, RequestRecord, Window
 from probes.load.validity import Limits
 
 LAG = LoopLag(beats=100, mean_s=0.0, p99_s=0.0, max_s=0.0)
@@ -43,9 +51,7 @@ def measured(silences_s: list[float], model: str = "m") -> Observation:
 
 
 def _named(record: RequestRecord, model: str, number: int) -> RequestRecord:
-    import dataclasses
-
-    return dataclasses.replace(record, model=model, text=f"answer {number}")
+    return replace(record, model=model, text=f"answer {number}")
 
 
 def paused(at: int = 40, pause_s: float = 2.0) -> list[float]:
@@ -123,3 +129,36 @@ def test_blocks_in_the_ledger_become_the_judges_evidence(tmp_path: Path) -> None
     assert max(free) - min(free) < 0.01
     assert stalled is not None
     assert math.log(stalled) == pytest.approx(min(plain))
+
+
+def test_an_engine_that_is_stopped_for_a_while_has_stalled(tmp_path: Path) -> None:
+    """A real process, real HTTP, a real pause: the client's own token times show it."""
+    port, pause_s = free_port(), 3.0
+    url = f"http://127.0.0.1:{port}"
+    command = [str(interpreter(tmp_path)), "-m", "transformers.cli.transformers", "serve", "m", "--port", str(port)]
+    environment = {**os.environ, "FAKE_GAP_S": "0.02"}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as engine:
+        try:
+            while not is_up(url):
+                time.sleep(0.05)
+            request = LoadRequest(
+                base_url=url, model="m", prompts=(Prompt.of("Say a."), Prompt.of("Say b.")), arrivals=Closed(4),
+                requests=12, max_tokens=16, warmup_requests=0, request_timeout_s=60.0,
+            )  # fmt: skip
+            timer = threading.Timer(1.5, _pause, (engine.pid, pause_s))
+            timer.start()
+            observation, result = run(request, where=Where(whole_system=True), limits=PATIENT)
+            timer.join()
+        finally:
+            engine.kill()
+    found = with_stall_figures(observation, result)
+    assert found.quantities, found.summary
+    assert value(found, "stalls") >= 1
+    assert value(found, "stall_s") > 0.8 * pause_s
+    assert value(found, "stall_free_output_tok_per_s") > value(found, "output_tok_per_s")
+
+
+def _pause(pid: int, pause_s: float) -> None:
+    os.kill(pid, signal.SIGSTOP)
+    time.sleep(pause_s)
+    os.kill(pid, signal.SIGCONT)
