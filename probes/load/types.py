@@ -85,7 +85,8 @@ class LoadRequest:
     credentials and is never shown.
     Bounds: nothing new is sent after `duration_s` of the window; warm-up and window end within `time_limit_s`, cut off
     if need be. Warm-up goes on until both `warmup_requests` and `warmup_s` are reached.
-    `processes` share one plan. `via`: the socket of the connector behind which the server is (`probes.net`); None: plain TCP.
+    `processes` share one plan. `via`: the socket of the connector behind which the server is (`probes.net`); None: by
+    plain TCP.
     """
 
     base_url: str
