@@ -88,7 +88,7 @@ def test_a_load_is_measured_through_a_hand_over(walls: Walls, tmp_path: Path) ->
             warmup_requests=1,
             via=server.via,
         )
-        window = asyncio.run(measure(request))
+        window = measure(request)
     assert [record.error for record in window.records] == [None] * 8
 
 
