@@ -25,8 +25,8 @@ from probes.numeric.collect import collect
 from probes.numeric.types import Answer
 
 ObservationPurpose = Literal["baseline", "engagement", "answers", "screen", "block", "final", "measure"]
-CLIENT_CHECK = "client delay"
-"""A client that woke late measured itself; what kept it from its core is not the candidate's fault."""
+CLIENT_CHECKS = ("client delay", "mean in flight", "peak in flight")
+"""A client that woke late, or sent the next request late, measured itself: that is not the candidate's fault."""
 MOST_WINDOWS = 3
 
 
@@ -119,8 +119,8 @@ def measure_undisturbed(
 def client_was_late(observation: Observation) -> str:
     """By how much the client's own delay spoilt a window; empty when it did not, or when something else failed too."""
     failed = [check for check in observation.checks if not check.ok]
-    if len(failed) == 1 and failed[0].name == CLIENT_CHECK:
-        return f"client late: {failed[0].measured} (limit: {failed[0].limit})"
+    if failed and all(check.name in CLIENT_CHECKS for check in failed):
+        return f"client late: {failed[0].name} {failed[0].measured} (limit: {failed[0].limit})"
     return ""
 
 

@@ -16,7 +16,7 @@ from infra_agent.harness import disturbance
 from infra_agent.harness.evidence import Stage, evidence_of, plain_difference, valid_blocks
 from infra_agent.harness.ladder import SHORT_ANSWERS, estimate_data_fields
 from infra_agent.harness.launching import launched
-from infra_agent.harness.measuring import CLIENT_CHECK, Measured, measure_load
+from infra_agent.harness.measuring import CLIENT_CHECKS, Measured, measure_load
 from infra_agent.harness.session import Session
 from infra_agent.judge import evidence as judging
 from infra_agent.judge.estimate import MIN_BLOCKS, estimate
@@ -157,9 +157,9 @@ def _disturbed(session: Session, arm: Arm, measured: Measured, earlier: list[flo
     observation, reason = measured.observation, ""
     if session.stack.limits.neighbours == "void":
         reason = disturbance.what_disturbed(observation.signals, earlier)
-    late = next((check for check in observation.checks if check.name == CLIENT_CHECK and not check.ok), None)
+    late = next((check for check in observation.checks if check.name in CLIENT_CHECKS and not check.ok), None)
     if not reason and late is not None:
-        reason = f"client late: {late.measured} (limit: {late.limit})"
+        reason = f"client late: {late.name} {late.measured} (limit: {late.limit})"
     return f"{reason}, during the {arm} arm" if reason else ""
 
 

@@ -125,11 +125,18 @@ def test_a_damaged_diff_is_refused_or_applied_in_full(edits: list[tuple[str, int
         except ChangeRefused:
             assert everything(Path(name)) == before
             return
-        sent = [line for line in lines if line[:1] in ("+", "-") and not line.startswith(("+++ ", "--- "))]
+        sent = [line for at, line in enumerate(lines) if line[:1] in ("+", "-") and not _is_header(lines, at)]
         kept = [line for file in applied.patch.files for hunk in file.hunks for line in hunk.lines]
         assert len(sent) == sum(line.side is not Side.CONTEXT for line in kept)
         revert_patch(files, applied, SCOPE)
         assert everything(Path(name)) == before
+
+
+def _is_header(lines: list[str], at: int) -> bool:
+    """One of the two lines that name a file. Alone, inside a hunk, such a line is a line like any other."""
+    first, second = (at, at + 1) if lines[at].startswith("--- ") else (at - 1, at)
+    pair = 0 <= first and second < len(lines)
+    return pair and lines[first].startswith("--- ") and lines[second].startswith("+++ ")
 
 
 def _damage(lines: list[str], edit: str, at: int) -> list[str]:
