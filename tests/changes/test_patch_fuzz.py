@@ -135,7 +135,7 @@ def test_a_damaged_diff_is_refused_or_applied_in_full(edits: list[tuple[str, int
 def _is_header(lines: list[str], at: int) -> bool:
     """One of the two lines that name a file. Alone, inside a hunk, such a line is a line like any other."""
     first, second = (at, at + 1) if lines[at].startswith("--- ") else (at - 1, at)
-    pair = 0 <= first and second < len(lines)
+    pair = first >= 0 and second < len(lines)
     return pair and lines[first].startswith("--- ") and lines[second].startswith("+++ ")
 
 
