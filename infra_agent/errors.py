@@ -4,6 +4,7 @@
     ├── UsageError                  2  the command, goal or configuration is wrong
     │   ├── GoalError               2  the goal text leaves something open
     │   ├── ConfigError             2  infra-agent.toml, a playbook or a script is wrong
+    │   ├── EndpointError           2  the language model's endpoint cannot be used
     │   └── RunNotFound             2  no such run
     ├── LedgerError                 1  a ledger does not verify
     ├── BudgetSpent                 4  the goal's budget is used up
@@ -70,6 +71,25 @@ class ConfigError(UsageError):
     """A configuration file has an unknown key or a value that cannot be."""
 
     kind = "config"
+
+
+class EndpointError(UsageError):
+    """A language model's endpoint gave no answer.
+
+    `again`: another try may help, after what `retry_after` (a header's text) says; `status` is the HTTP status, 0 when
+    there was none.
+    """
+
+    kind = "endpoint"
+
+    def __init__(
+        self, message: str, *, where: str = "", hint: str = "", status: int = 0, again: bool = False,
+        retry_after: str = "",
+    ) -> None:  # fmt: skip
+        super().__init__(message, where=where, hint=hint)
+        self.status = status
+        self.again = again
+        self.retry_after = retry_after
 
 
 class RunNotFound(UsageError):

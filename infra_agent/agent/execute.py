@@ -5,17 +5,28 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 
+from infra_agent.agent.action_error import ActionError as ActionError
 from infra_agent.agent.actions import (
     Action,
     ConcludeAction,
+    ConsultAction,
     HypothesiseAction,
     MeasureAction,
     ParameterChange,
     ProposeAction,
     ProveAction,
+    ReadAction,
+    RecallAction,
+    SearchAction,
+    SearchCodeAction,
 )
+from infra_agent.agent.discipline import require_conduct
+from infra_agent.agent.dossier import Dossier
+from infra_agent.agent.reading import look
+from infra_agent.agent.results import candidate_end
+from infra_agent.agent.searching import run_search
+from infra_agent.agent.view import PROBES, build_dossier
 from infra_agent.changes.change import STOCK, LaunchChange, apply, settings_digest
-from infra_agent.errors import UsageError
 from infra_agent.harness.baseline import baseline_complete, measure_again, measure_stock
 from infra_agent.harness.ladder import climb
 from infra_agent.harness.session import Session
@@ -25,20 +36,17 @@ from infra_agent.review.risk import derive_risk
 from infra_agent.stack.engines.base import Parameter
 from infra_agent.stack.model import ParameterValue
 
-PROBES = ("load",)
 PREFIX = {"agent": "C", "honesty": "S"}
 
 
-class ActionError(UsageError):
-    """An action that may not be carried out. The brain sees the message; it is charged, never executed."""
-
-    kind = "action"
-
-
-def execute(session: Session, action: Action, lane: k.Lane) -> None:
-    """Run one action; ActionError when it is out of scope or does not fit the state."""
+def execute(session: Session, action: Action, lane: k.Lane, dossier: Dossier | None = None) -> None:
+    """Run one action; ActionError when it is out of scope, against the rules of conduct or does not fit the state."""
+    dossier = dossier if dossier is not None else build_dossier(session, lane)
+    require_conduct(session, action, dossier)
     if isinstance(action, MeasureAction):
         _measure(session, action, lane)
+    elif isinstance(action, ReadAction | SearchCodeAction | ConsultAction | RecallAction):
+        look(session, action, dossier)
     elif isinstance(action, HypothesiseAction):
         _hypothesise(session, action)
     elif isinstance(action, ProposeAction):
@@ -47,8 +55,23 @@ def execute(session: Session, action: Action, lane: k.Lane) -> None:
     elif isinstance(action, ProveAction):
         _require_screened(session, action.candidate, lane)
         judge_candidate(session, action.candidate, lane)
-    elif not isinstance(action, ConcludeAction):
-        raise ActionError(f"no action {action!r}")
+    elif isinstance(action, SearchAction):
+        run_search(session, action, dossier.turn, lambda trial: _trial(session, trial, lane))
+    elif isinstance(action, ConcludeAction) and lane == "agent":
+        _skip(session, action)
+
+
+def _trial(session: Session, action: ProposeAction | MeasureAction, lane: k.Lane) -> None:
+    """One step of a search that was allowed as a whole."""
+    if isinstance(action, ProposeAction):
+        climb(session, _propose(session, action, lane), lane)
+    else:
+        _measure(session, action, lane)
+
+
+def _skip(session: Session, action: ConcludeAction) -> None:
+    for skipped in action.skipped:
+        session.ledger.append(k.FamilySkipped(**skipped.model_dump()))
 
 
 def _measure(session: Session, action: MeasureAction, lane: k.Lane) -> None:
@@ -75,6 +98,7 @@ def _hypothesise(session: Session, action: HypothesiseAction) -> None:
         refuted_by=action.refuted_by,
         predictions=tuple(prediction.model_dump() for prediction in action.predictions),
         source=action.source,
+        refuting_probe=action.refuting_probe,
     )
     session.ledger.append(stated)
     expected = ", ".join(f"x{p.low:g}-{p.high:g} {p.metric}" for p in action.predictions)
@@ -94,7 +118,8 @@ def _propose(session: Session, action: ProposeAction, lane: k.Lane) -> str:
     digest = settings_digest(state.started.stack_digest, settings)
     twin = next((c for c in state.candidates.values() if c.proposed.digest == digest and c.proposed.lane == lane), None)
     if twin is not None:
-        raise ActionError(f"{twin.proposed.id} is the same configuration; it was tried already")
+        message = f"{twin.proposed.id} is the same configuration; it was tried already: {candidate_end(twin)}"
+        raise ActionError(message, code="repeat")
     if lane == "agent" and not baseline_complete(session):
         raise ActionError("stock has not been measured yet: measure it first")
     return _record_candidate(session, action, lane, base, changes, settings, digest)

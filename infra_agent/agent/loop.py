@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from infra_agent.agent.actions import ConcludeAction
+from infra_agent.agent.action_error import ActionError
+from infra_agent.agent.actions import Action, ConcludeAction
 from infra_agent.agent.brains.base import Brain
-from infra_agent.agent.execute import ActionError, execute
+from infra_agent.agent.calibration import score_predictions
+from infra_agent.agent.cut_off import tick_off
+from infra_agent.agent.execute import execute
+from infra_agent.agent.results import result_of
+from infra_agent.agent.telemetry import Spans
 from infra_agent.agent.view import build_dossier
 from infra_agent.harness.ladder import climb
 from infra_agent.harness.session import Session
@@ -21,26 +26,41 @@ def pursue(session: Session, brain: Brain, lane: k.Lane) -> str:
     A brain that is refused ten times in a row, or acts three hundred times, is stopped with that reason.
     """
     finish_what_was_begun(session, lane)
+    if lane == "agent":
+        tick_off(session)
+    spans = Spans(session.run_dir.name)
     refused_in_a_row = 0
     for _ in range(MAX_TURNS):
         dossier = build_dossier(session, lane)
         action = brain.next(dossier)
+        since = session.state.head_seq
         try:
-            execute(session, action, lane)
+            with spans.tool(action.kind):
+                execute(session, action, lane, dossier)
             if lane == "agent":
-                session.ledger.append(k.ActionTaken(turn=dossier.turn, action=action.model_dump(mode="json")))
+                take(session, action, dossier.turn, since)
             refused_in_a_row = 0
         except ActionError as error:
             refused_in_a_row += 1
             session.ledger.append(
-                k.ActionRefused(turn=dossier.turn, action=action.model_dump_json(), error=error.message)
+                k.ActionRefused(
+                    turn=dossier.turn, action=action.model_dump_json(), error=error.message, code=error.code
+                )
             )
             session.narrator.line("Refused", error.message)
             if refused_in_a_row >= MAX_REFUSALS_IN_A_ROW:
                 return f"{refused_in_a_row} refused actions in a row; the last: {error.message}"
+            continue
         if isinstance(action, ConcludeAction):
             return action.reason
     return f"{MAX_TURNS} actions without a conclusion"
+
+
+def take(session: Session, action: Action, turn: int, since: int) -> None:
+    """An action was carried out: score the predictions that it tested, and keep it with its result."""
+    score_predictions(session)
+    result = result_of(session.state, action, since)
+    session.ledger.append(k.ActionTaken(turn=turn, action=action.model_dump(mode="json"), result=result))
 
 
 def finish_what_was_begun(session: Session, lane: k.Lane) -> None:

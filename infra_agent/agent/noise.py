@@ -6,6 +6,7 @@ import secrets
 import tempfile
 from pathlib import Path
 
+from infra_agent.agent.choose import Choice
 from infra_agent.agent.start import Request, begin
 from infra_agent.changes.change import STOCK
 from infra_agent.errors import StackError
@@ -44,8 +45,7 @@ def measure_noise(
         request = Request(
             goal=goal,
             stack=stack,
-            brain="none",
-            brain_note="A/A only",
+            brain=Choice(name="none", note="A/A only"),
             seed=secrets.randbelow(2**31),
             run_dir=Path(folder) / "run",
             walls=hold_walls(no_sandbox),

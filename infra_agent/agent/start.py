@@ -12,11 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from infra_agent import __version__
-from infra_agent.agent.brains.base import Brain
-from infra_agent.agent.brains.playbook import PlaybookBrain
-from infra_agent.agent.brains.script import ScriptBrain
-from infra_agent.agent.brains.search import SearchBrain
-from infra_agent.agent.scripts import load_script
+from infra_agent.agent.choose import Choice
 from infra_agent.errors import ConfigError, UsageError
 from infra_agent.goal.files import dump_goal
 from infra_agent.goal.model import Goal, Metric
@@ -32,7 +28,6 @@ from infra_agent.ledger import kinds as k
 from infra_agent.ledger.disk import disk_error
 from infra_agent.ledger.state import RunState
 from infra_agent.ledger.store import Ledger
-from infra_agent.library.playbooks import load_playbooks
 from infra_agent.stack.digest import stack_digest
 from infra_agent.stack.engines import get_engine
 from infra_agent.stack.files import dump_stack
@@ -42,7 +37,6 @@ from probes.load.types import Prompt
 from probes.numeric.prompts import filled
 from probes.numeric.types import AnswerPrompt
 
-BRAIN_NAMES = ("playbook", "search", "script")
 SCRIPT_FILE = "script.toml"
 
 
@@ -52,31 +46,16 @@ class Request:
 
     goal: Goal
     stack: Stack
-    brain: str
-    brain_note: str
+    brain: Choice
     seed: int
     run_dir: Path
     walls: Walls
     command: tuple[str, ...]
-    script: Path | None = None
 
 
 def utc_now() -> datetime:
     """The ledger's clock."""
     return datetime.now(UTC)
-
-
-def make_brain(name: str, script: Path | None) -> Brain:
-    """The brain of that name. `script` is needed by the script brain, and only by it."""
-    if name == "playbook":
-        return PlaybookBrain(load_playbooks())
-    if name == "search":
-        return SearchBrain()
-    if name == "script":
-        if script is None:
-            raise UsageError("the script brain needs a script", hint="--brain script --script FILE.toml")
-        return ScriptBrain(load_script(script))
-    raise UsageError(f"no brain {name!r}", hint=f"known: {', '.join(BRAIN_NAMES)}")
 
 
 @contextmanager
@@ -116,8 +95,8 @@ def _write_inputs(request: Request) -> None:
     try:
         (request.run_dir / "goal.toml").write_text(dump_goal(request.goal), encoding="utf-8")
         (request.run_dir / "stack.toml").write_text(dump_stack(request.stack), encoding="utf-8")
-        if request.script is not None:
-            shutil.copyfile(request.script, request.run_dir / SCRIPT_FILE)
+        if request.brain.script is not None:
+            shutil.copyfile(request.brain.script, request.run_dir / SCRIPT_FILE)
     except OSError as error:
         raise disk_error(error, request.run_dir, request.run_dir.name) from error
 
@@ -198,8 +177,9 @@ def _started(request: Request, prompts: tuple[Prompt, ...]) -> k.RunStarted:
         stack=stack,
         stack_digest=stack_digest(stack, {}),
         workload_sha256=_workload_digest(goal, stack, prompts),
-        brain=request.brain,
-        brain_note=request.brain_note,
+        brain=request.brain.name,
+        brain_note=request.brain.note,
+        brain_settings=request.brain.settings(),
         seed=request.seed,
         budget_s=goal.budget_s or stack.limits.budget_s,
         version=__version__,

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from infra_agent.cli.narrator import TerminalNarrator
-from infra_agent.cli.options import JsonFlag, NoSandbox, RunRef, runs_root
+from infra_agent.cli.options import Headers, JsonFlag, LlmTimeout, NoSandbox, RunRef, runs_root
 from infra_agent.cli.output import print_json, print_lines, stderr
 from infra_agent.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from infra_agent.harness.sandbox import Walls
+    from infra_agent.ledger.state import RunState
 
 app = typer.Typer(help="Runs: list, show, resume, verify, cancel.", no_args_is_help=True)
 GOAL_WIDTH = 60
@@ -84,27 +86,38 @@ def verify(ref: RunRef = "last", as_json: JsonFlag = False) -> int:
 
 
 @app.command("resume")
-def resume(ref: RunRef = "last", no_sandbox: NoSandbox = False, as_json: JsonFlag = False) -> int:
+def resume(
+    ref: RunRef = "last",
+    llm_timeout: LlmTimeout = None,
+    header: Headers = None,
+    no_sandbox: NoSandbox = False,
+    as_json: JsonFlag = False,
+) -> int:
     """Continue an interrupted run where its ledger ends. JSON: the report."""
     from infra_agent.agent import start
-    from infra_agent.cli.run import finish
+    from infra_agent.agent.choose import resumed_choice
+    from infra_agent.agent.make import brain_for, require_brain
+    from infra_agent.cli.run import finish, llm_flags
     from infra_agent.harness.sandbox import hold_walls
     from infra_agent.ledger.runs import find_run
+    from infra_agent.publish.publish import load_state
 
     run_dir = find_run(runs_root(), ref)
     walls = hold_walls(no_sandbox)
-    _require_same_walls(run_dir, walls)
-    with TerminalNarrator(stderr()) as narrator, start.resume(run_dir, walls, narrator) as session:
-        brain = start.make_brain(session.state.started.brain, run_dir / start.SCRIPT_FILE)
-        narrator.line("Resumed", f"run {run_dir.name} after {len(session.state.events)} events")
-        return finish(session, brain, narrator, as_json)
-
-
-def _require_same_walls(run_dir: Path, walls: Walls) -> None:
-    """Before anything is written: half a run with walls and half without would not be one experiment."""
-    from infra_agent.publish.publish import load_state
-
     state = load_state(run_dir)
+    _require_same_walls(run_dir, state, walls)
+    flags = llm_flags(None, None, llm_timeout, None, header)
+    choice = resumed_choice(state.started, run_dir / start.SCRIPT_FILE, flags, os.environ)
+    if state.finished is None:
+        require_brain(choice)
+    with TerminalNarrator(stderr()) as narrator, start.resume(run_dir, walls, narrator) as session:
+        narrator.line("Resumed", f"run {run_dir.name} after {len(session.state.events)} events")
+        with brain_for(choice, session) as brain:
+            return finish(session, brain, narrator, as_json)
+
+
+def _require_same_walls(run_dir: Path, state: RunState, walls: Walls) -> None:
+    """Before anything is written: half a run with walls and half without would not be one experiment."""
     began = state.started.walls.get("mode")
     if state.finished is None and began != walls.mode:
         raise UsageError(

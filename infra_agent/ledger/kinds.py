@@ -11,18 +11,19 @@ from typing import Any, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from infra_agent.goal.model import Goal
+from infra_agent.ledger.brain_kinds import BrainFellBack as BrainFellBack
+from infra_agent.ledger.brain_kinds import FamilySkipped as FamilySkipped
+from infra_agent.ledger.brain_kinds import LlmAnswered as LlmAnswered
+from infra_agent.ledger.brain_kinds import LlmAsked as LlmAsked
+from infra_agent.ledger.brain_kinds import LlmModeChosen as LlmModeChosen
+from infra_agent.ledger.brain_kinds import PredictionScored as PredictionScored
+from infra_agent.ledger.brain_kinds import ReadingMade as ReadingMade
+from infra_agent.ledger.brain_kinds import SearchStarted as SearchStarted
+from infra_agent.ledger.payload import EventData as EventData
 from infra_agent.stack.model import ParameterValue, Stack
 
 Lane = Literal["agent", "honesty", "final"]
 Settings = dict[str, ParameterValue]
-
-
-class EventData(BaseModel):
-    """Base of all event payloads. `synced` kinds are flushed to disk before the program goes on."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-    kind: ClassVar[str]
-    synced: ClassVar[bool] = False
 
 
 class EstimateData(BaseModel):
@@ -50,6 +51,8 @@ class RunStarted(EventData):
     workload_sha256: str
     brain: str
     brain_note: str = ""
+    brain_settings: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    """What an LLM brain was started with: model, base_url, limits. Never a key or a header's value."""
     seed: int
     budget_s: float
     version: str
@@ -133,6 +136,7 @@ class HypothesisStated(EventData):
     refuted_by: str
     predictions: tuple[dict[str, Any], ...]
     source: str = ""
+    refuting_probe: str = ""
 
 
 class CandidateProposed(EventData):
@@ -158,6 +162,7 @@ class ActionTaken(EventData):
     kind: ClassVar[str] = "action"
     turn: int
     action: dict[str, Any]
+    result: str = ""
 
 
 class ActionRefused(EventData):
@@ -167,6 +172,7 @@ class ActionRefused(EventData):
     turn: int
     action: str
     error: str
+    code: str = "refused"
 
 
 class Screened(EventData):
@@ -328,7 +334,8 @@ KINDS: dict[str, type[EventData]] = {
     model.kind: model
     for model in (
         RunStarted, RunResumed, Recovered, PhaseStarted, LaunchStarted, LaunchEnded, ObservationMade, HypothesisStated,
-        CandidateProposed, ActionTaken, ActionRefused, Screened, NoiseKnown, BlockMeasured, Looked, VerdictGiven,
+        CandidateProposed, ActionTaken, ActionRefused, ReadingMade, SearchStarted, PredictionScored, FamilySkipped,
+        LlmAsked, LlmAnswered, LlmModeChosen, BrainFellBack, Screened, NoiseKnown, BlockMeasured, Looked, VerdictGiven,
         Accepted, WaitingForApproval, HonestyRow, FinalMeasured, Note, Interrupted, RunFinished,
     )
 }  # fmt: skip

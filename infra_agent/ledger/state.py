@@ -34,6 +34,16 @@ class CandidateState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LlmCall:
+    """One question to a language model. `answered` None: it was asked and the answer never came."""
+
+    asked: k.LlmAsked
+    seq: int
+    answered: k.LlmAnswered | None = None
+    phase: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunState:
     """The only run state. `best` is "stock" or the id of the last accepted candidate."""
 
@@ -48,7 +58,15 @@ class RunState:
     candidates: Mapping[str, CandidateState] = field(default_factory=dict)
     launches: Mapping[str, k.LaunchStarted] = field(default_factory=dict)
     launches_ended: Mapping[str, k.LaunchEnded] = field(default_factory=dict)
+    taken: tuple[k.ActionTaken, ...] = ()
     refused: tuple[k.ActionRefused, ...] = ()
+    readings: tuple[k.ReadingMade, ...] = ()
+    searches: tuple[k.SearchStarted, ...] = ()
+    scores: tuple[k.PredictionScored, ...] = ()
+    skipped: Mapping[str, k.FamilySkipped] = field(default_factory=dict)
+    llm_calls: Mapping[str, LlmCall] = field(default_factory=dict)
+    llm_mode: k.LlmModeChosen | None = None
+    fell_back: k.BrainFellBack | None = None
     notes: tuple[k.Note, ...] = ()
     noise: k.NoiseKnown | None = None
     honesty: k.HonestyRow | None = None
