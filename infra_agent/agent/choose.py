@@ -181,10 +181,6 @@ def _only(listed: Sequence[Mapping[str, Any]], where: str) -> str:
 
 
 def _window(entry: Mapping[str, Any]) -> int | None:
-    places = [entry, entry.get("meta"), entry.get("top_provider")]
-    for place in places:
-        for key in WINDOW_KEYS if isinstance(place, Mapping) else ():
-            value = place.get(key)
-            if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-                return value
-    return None
+    places = [place for place in (entry, entry.get("meta"), entry.get("top_provider")) if isinstance(place, Mapping)]
+    values = (place.get(key) for place in places for key in WINDOW_KEYS)
+    return next((v for v in values if isinstance(v, int) and not isinstance(v, bool) and v > 0), None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from infra_agent.agent.actions import Section
-from infra_agent.agent.dossier import CandidateView, Dossier, HypothesisView, ObservationView
+from infra_agent.agent.dossier import CandidateView, Dossier, FamilyView, HypothesisView, ObservationView
 from infra_agent.agent.quoting import inline
 from infra_agent.stack.engines.base import Parameter
 from infra_agent.stack.model import ParameterValue
@@ -93,7 +93,17 @@ def candidate_line(candidate: CandidateView) -> str:
 
 
 def _families(dossier: Dossier) -> list[str]:
-    return [f"{f.family} ({f.group}): {f.status}: {inline(f.detail, 160)}" for f in dossier.families]
+    """Open families one by one; those that are closed for the same reason together."""
+    lines = [f"{f.family} ({f.group}): {f.status}: {inline(f.detail, 160)}" for f in dossier.families if _open(f)]
+    closed: dict[str, list[str]] = {}
+    for family in dossier.families:
+        if not _open(family):
+            closed.setdefault(family.detail, []).append(family.family)
+    return [*lines, *(f"closed: {', '.join(names)}: {inline(why, 160)}" for why, names in closed.items())]
+
+
+def _open(family: FamilyView) -> bool:
+    return family.status != "closed"
 
 
 def _readings(dossier: Dossier) -> list[str]:
@@ -111,7 +121,7 @@ def _actions(dossier: Dossier) -> list[str]:
     for action in dossier.actions:
         mark = "REFUSED" if action.refused else "done"
         end = f"{mark}: {inline(action.result, 400)}"
-        lines.append(f"turn {action.turn}: {inline(action.action, 300)} → {end}")
+        lines.append(f"turn {action.turn}: {inline(action.action, 200)} → {end}")
     return lines
 
 

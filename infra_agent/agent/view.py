@@ -65,7 +65,7 @@ def build_dossier(session: Session, lane: k.Lane) -> Dossier:
         mde_ratio=state.noise.mde_ratio if state.noise is not None else None,
         mde_blocks=state.noise.blocks if state.noise is not None else 0,
         stack=stack_view(session),
-        observations=observation_views(state, lane),
+        observations=observation_views(state, session.goal, lane),
         families=family_views(
             Levers(
                 goal=session.goal,

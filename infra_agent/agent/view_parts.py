@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -17,14 +17,21 @@ from infra_agent.agent.dossier import (
 )
 from infra_agent.agent.reading import VISIBLE_READINGS
 from infra_agent.goal.model import Goal
+from infra_agent.harness.figure import quantity_name
 from infra_agent.harness.session import Session
 from infra_agent.ledger import artifacts
 from infra_agent.ledger import kinds as k
 from infra_agent.ledger.state import RunState
 from infra_agent.library.playbooks import Playbook, Signals, load_playbooks
 
-FIGURES_SHOWN = 6
+FIGURES_SHOWN = 7
 ACTIONS_SHOWN = 12
+HEADLINES = (
+    "output_tok_per_s", "goodput_per_s", "ttft_p50_s", "ttft_p90_s", "tpot_p50_s", "e2e_p50_s", "memory_bytes",
+    "startup_s", "answers_same", "answers_near_tie", "answers_changed", "decoding_max", "decoding_mean",
+    "in_flight_mean", "queue_wait_share", "serialised", "cores_used", "engaged", "device",
+)  # fmt: skip
+"""Figures and signals that are shown first; of the others the number is told."""
 
 
 def stack_view(session: Session) -> StackView:
@@ -43,16 +50,17 @@ def stack_view(session: Session) -> StackView:
     )
 
 
-def observation_views(state: RunState, lane: k.Lane) -> tuple[ObservationView, ...]:
+def observation_views(state: RunState, goal: Goal, lane: k.Lane) -> tuple[ObservationView, ...]:
     """Observations of a lane and of stock. Windows of blocks are left to the estimates that they make up."""
+    first = (quantity_name(goal.metric, goal.statistic), *HEADLINES)
     return tuple(
-        _observation(made)
+        _observation(made, first)
         for made in state.observations.values()
         if made.purpose not in ("block", "final") and made.lane == lane
     )
 
 
-def _observation(made: k.ObservationMade) -> ObservationView:
+def _observation(made: k.ObservationMade, first: Sequence[str]) -> ObservationView:
     document = made.observation
     return ObservationView(
         id=made.id,
@@ -62,15 +70,18 @@ def _observation(made: k.ObservationMade) -> ObservationView:
         purpose=made.purpose,
         verdict=str(document.get("verdict", "error")),
         summary=str(document.get("summary", "")),
-        figures=_figures(document),
+        figures=_figures(document, first),
     )
 
 
-def _figures(document: Mapping[str, Any]) -> tuple[str, ...]:
-    shown = [f"{q['name']} {float(q['value']):.4g} {q['unit']}" for q in document.get("quantities", ())]
-    shown += [f"{name} {_short(value)}" for name, value in document.get("signals", {}).items()]
-    more = len(shown) - FIGURES_SHOWN
-    return (*shown[:FIGURES_SHOWN], f"{more} more figures") if more > 0 else tuple(shown)
+def _figures(document: Mapping[str, Any], first: Sequence[str]) -> tuple[str, ...]:
+    found = {str(name): f"{name} {_short(value)}" for name, value in document.get("signals", {}).items()}
+    for quantity in document.get("quantities", ()):
+        unit = "" if quantity["unit"] == "1" else f" {quantity['unit']}"
+        found[str(quantity["name"])] = f"{quantity['name']} {float(quantity['value']):.4g}{unit}"
+    shown = [found[name] for name in dict.fromkeys(first) if name in found][:FIGURES_SHOWN]
+    more = len(found) - len(shown)
+    return (*shown, f"{more} more figures") if more else tuple(shown)
 
 
 def _short(value: object) -> str:

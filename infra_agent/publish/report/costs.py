@@ -12,6 +12,7 @@ from typing import Any
 from infra_agent.ledger import kinds as k
 from infra_agent.publish.report.candidates import block_rows
 from infra_agent.publish.report.facts import Facts, estimate, finite, lane
+from infra_agent.publish.report.llm import money, tokens
 from infra_agent.publish.report.model import AgentCost, CostInfo, Final, Honesty, Noise, RungsSaved, SearchInfo
 
 FIRST_LOOK_BLOCKS = 3
@@ -93,6 +94,8 @@ def cost(facts: Facts, extra: Mapping[str, Any]) -> CostInfo:
     blocks = [data for _, data in facts.of(k.BlockMeasured) if isinstance(data, k.BlockMeasured)]
     costs = [made.observation.get("cost", {}) for made in state.observations.values()]
     free = state.started.brain in _FREE_BRAINS
+    answers = [call.answered for call in state.llm_calls.values() if call.answered is not None]
+    asked = state.started.brain == "llm"
     return CostInfo(
         total_s=state.elapsed_s,
         budget_s=state.started.budget_s,
@@ -103,8 +106,8 @@ def cost(facts: Facts, extra: Mapping[str, Any]) -> CostInfo:
         blocks_invalid=sum(1 for block in blocks if not block.valid),
         requests=sum(int(each.get("requests", 0)) for each in costs),
         observations_s=sum(finite(each.get("wall_s", 0.0)) or 0.0 for each in costs),
-        brain_tokens=extra.get("brain_tokens", 0 if free else None),
-        brain_usd=extra.get("brain_usd", 0.0 if free else None),
+        brain_tokens=extra.get("brain_tokens", 0 if free else tokens(state) if asked else None),
+        brain_usd=extra.get("brain_usd", 0.0 if free else money(answers) if asked else None),
         rungs_saved=_saved(facts, blocks),
     )
 

@@ -219,6 +219,19 @@ class Predicted(Row):
     high: float
 
 
+class PredictionRow(Row):
+    """One stated range beside what was measured on its rung. `basis`: proved, screen or windows; None: not measured."""
+
+    rung: str
+    metric: str
+    low: float
+    high: float
+    measured: float | None
+    inside: bool | None
+    basis: str | None
+    event: int
+
+
 class Measured(Row):
     """What was then measured. `basis`: proved (paired blocks) or screen."""
 
@@ -237,7 +250,9 @@ class HypothesisRow(Row):
     cause: str
     place: str
     refuted_by: str
+    refuting_probe: str
     source: str
+    predictions: list[PredictionRow]
     predicted: Predicted | None
     measured: Measured | None
     inside: bool | None
@@ -246,14 +261,27 @@ class HypothesisRow(Row):
     event: int
 
 
+class RungScore(Row):
+    """Hits and mean interval score of the predictions on one rung."""
+
+    rung: str
+    scored: int
+    inside: int
+    interval_score: float
+
+
 class Predictor(Row):
-    """How good the brain's predictions were. Interval score: log ratio, nominal 80 %, lower is better."""
+    """How good the brain's predictions were. Interval score: log ratio, nominal 80 %, lower is better.
+
+    The sums are over the goal's figure on the load rung; `rungs` counts every stated range that was measured.
+    """
 
     brain: str
     scored: int
     inside: int
     hit_rate: float | None
     interval_score: float | None
+    rungs: list[RungScore]
 
 
 class CauseEvidence(Row):
@@ -293,12 +321,14 @@ Claim = Annotated[CauseClaim | AssociationClaim, Field(discriminator="kind")]
 
 
 class FamilyRow(Row):
-    """A lever family and what became of it."""
+    """A lever family and what became of it. A `skipped` one carries the brain's reason, in the brain's words."""
 
     family: str
     disposition: Literal[
         "tested/kept", "tested/waiting", "tested/rejected", "tested/inconclusive",
         "not_engaged", "crashed", "open", "untested",
+        "skipped/ruled_out", "skipped/not_applicable", "skipped/not_worth_it", "not_applicable",
     ]  # fmt: skip
     candidates: list[str]
     reason: str
+    evidence: Sources
