@@ -50,7 +50,8 @@ def hypothesis_line(hypothesis: HypothesisView) -> str:
     if hypothesis.place:
         parts.append(f"at {inline(hypothesis.place, 120)}")
     if hypothesis.refuted_by:
-        parts.append(f"refuted by {inline(hypothesis.refuted_by, 160)} ({inline(hypothesis.refuting_probe, 64)})")
+        probe = f" ({inline(hypothesis.refuting_probe, 64)})" if hypothesis.refuting_probe else ""
+        parts.append(f"refuted by {inline(hypothesis.refuted_by, 160)}{probe}")
     for p in hypothesis.predictions:
         seen = "not measured" if p.measured is None else f"measured x{p.measured:.3g}"
         hit = {None: "", True: ", inside", False: ", outside"}[p.inside]
@@ -68,7 +69,9 @@ def observation_line(observation: ObservationView) -> str:
     figures = f" | {', '.join(observation.figures)}" if observation.figures else ""
     head = f"{observation.id} {observation.rung} {observation.probe} of {observation.candidate}"
     what = f"{head} ({observation.purpose}): {observation.verdict}"
-    return f"{what}{figures} | {inline(observation.summary, REASON_CHARACTERS)}"
+    # A window's summary repeats its figures.
+    said = figures and observation.rung == "load" and observation.verdict == "pass"
+    return f"{what}{figures}" if said else f"{what}{figures} | {inline(observation.summary, REASON_CHARACTERS)}"
 
 
 def _tried(dossier: Dossier) -> list[str]:
@@ -120,7 +123,7 @@ def _actions(dossier: Dossier) -> list[str]:
     lines = []
     for action in dossier.actions:
         mark = "REFUSED" if action.refused else "done"
-        end = f"{mark}: {inline(action.result, 400)}"
+        end = f"{mark}: {inline(action.result, 400)}" if action.result else mark
         lines.append(f"turn {action.turn}: {inline(action.action, 200)} → {end}")
     return lines
 

@@ -23,9 +23,11 @@ from infra_agent.ledger import artifacts
 from infra_agent.ledger import kinds as k
 from infra_agent.ledger.state import RunState
 from infra_agent.library.playbooks import Playbook, Signals, load_playbooks
+from probes.base import Verdict
 
 FIGURES_SHOWN = 7
 ACTIONS_SHOWN = 12
+SNAPSHOT = "effective-state"
 HEADLINES = (
     "output_tok_per_s", "goodput_per_s", "ttft_p50_s", "ttft_p90_s", "tpot_p50_s", "e2e_p50_s", "memory_bytes",
     "startup_s", "answers_same", "answers_near_tie", "answers_changed", "decoding_max", "decoding_mean",
@@ -51,13 +53,20 @@ def stack_view(session: Session) -> StackView:
 
 
 def observation_views(state: RunState, goal: Goal, lane: k.Lane) -> tuple[ObservationView, ...]:
-    """Observations of a lane and of stock. Windows of blocks are left to the estimates that they make up."""
+    """Observations of a lane and of stock.
+
+    Windows of blocks are left to the estimates that they make up, readings of a running engine to the engagement proofs.
+    """
     first = (quantity_name(goal.metric, goal.statistic), *HEADLINES)
     return tuple(
         _observation(made, first)
         for made in state.observations.values()
-        if made.purpose not in ("block", "final") and made.lane == lane
+        if made.purpose not in ("block", "final") and made.lane == lane and not _only_read(made)
     )
+
+
+def _only_read(made: k.ObservationMade) -> bool:
+    return made.observation.get("probe") == SNAPSHOT and made.observation.get("verdict") == Verdict.PASS.value
 
 
 def _observation(made: k.ObservationMade, first: Sequence[str]) -> ObservationView:

@@ -7,16 +7,15 @@ tokenizer: docs/brain.md. Not covered: the exact count; the endpoint's own is us
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
-BYTES_PER_TOKEN = 3.0
-MESSAGE_TOKENS = 8
-"""What a chat template adds around a message."""
+BYTES_PER_TOKEN = 2.7
 
 
 def estimate_tokens(text: str) -> int:
     """Tokens of a text, rounded up."""
-    return -(-len(text.encode("utf-8", "replace")) // int(BYTES_PER_TOKEN))
+    return math.ceil(len(text.encode("utf-8", "replace")) / BYTES_PER_TOKEN)
 
 
 def estimate_document(document: Any) -> int:
