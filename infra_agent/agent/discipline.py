@@ -36,6 +36,8 @@ BLIND_PROPOSALS = 3
 """Proposals in a row that may pass without any new observation."""
 SAME_MEASUREMENTS = 4
 """Measurements of one configuration in a row."""
+REFUTING_PROBES = ("engagement", "answers", "overlap", "load")
+"""Probes that look at every candidate, cheapest first."""
 IDLE_ACTIONS = 15
 """Actions in a row that look and state, and test nothing."""
 
@@ -114,7 +116,10 @@ def _essence(*parts: str) -> tuple[str, ...]:
 
 
 def _require_measurable(session: Session, action: HypothesiseAction) -> None:
-    """A prediction that nothing can measure cannot be wrong."""
+    """A prediction that nothing can measure cannot be wrong, and a probe that does not exist refutes nothing."""
+    if action.refuting_probe not in REFUTING_PROBES:
+        known = ", ".join(REFUTING_PROBES)
+        raise ActionError(f"refuting_probe: no probe {action.refuting_probe!r}; known: {known}", code="unmeasurable")
     names = measurable(session.state, session.goal)
     for prediction in action.predictions:
         known = names.get(prediction.rung, ())
@@ -130,7 +135,7 @@ def _require_measurable(session: Session, action: HypothesiseAction) -> None:
 
 def _require_end(session: Session, action: ConcludeAction, dossier: Dossier) -> None:
     _require_sound_reasons(session.state, action.skipped, dossier)
-    if not room_for_candidate(dossier):
+    if not _budget_left(dossier):
         return
     if session.state.started.brain in STRICT_BRAINS and not baseline_complete(session):
         raise ActionError("conclude_refused: stock has not been measured yet: measure it", code="conclude_refused")
@@ -139,14 +144,24 @@ def _require_end(session: Session, action: ConcludeAction, dossier: Dossier) -> 
     if missing:
         listed = "; ".join(f"{family.family} ({family.detail})" for family in missing)
         raise ActionError(
-            f"conclude_refused: {time_left_s(dossier):.0f} s of budget are left and these lever families are untried: "
+            f"conclude_refused: {_left_s(dossier):.0f} s of budget are left and these lever families are untried: "
             f"{listed}. Try them, or name each in `skipped` with a reason",
             code="conclude_refused",
         )
 
 
+def _budget_left(dossier: Dossier) -> bool:
+    """Room for one more candidate; before anything was launched nobody knows what one costs, so any time will do."""
+    return room_for_candidate(dossier) if dossier.measured else _left_s(dossier) > 0
+
+
+def _left_s(dossier: Dossier) -> float:
+    return time_left_s(dossier) if dossier.measured else dossier.budget_s - dossier.elapsed_s
+
+
 def _require_sound_reasons(state: RunState, skipped: Sequence[SkippedFamily], dossier: Dossier) -> None:
-    open_families = [family.family for family in untried_families(dossier.families)]
+    # A conclusion that was cut off by a kill is drawn again: what it skipped may be skipped once more.
+    open_families = [f.family for f in dossier.families if f.status in ("untried", "skipped")]
     seen: set[str] = set()
     for entry in skipped:
         if entry.family not in open_families:

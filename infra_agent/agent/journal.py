@@ -118,7 +118,7 @@ class LedgerJournal:
         self._session.narrator.line("Brain", f"{to} from here on: {reason}")
 
     def check(self, label: str, question: Question, send: Send) -> Answer:
-        """The stored answer of this form of asking, or a new one."""
+        """The stored answer of this form of asking, or a new one. A form that is not taken is no fault of the model."""
         for call in self._calls("capability"):
             if call.asked.mode == label and call.answered is not None and call.answered.response_artifact:
                 return self._load(call.answered.response_artifact)
@@ -128,7 +128,7 @@ class LedgerJournal:
             answers.append(answer)
             return Decision()
 
-        self._ask(0, len(self._calls("capability")), "capability", label, question, send, keep, lambda _: "endpoint")
+        self._ask(0, len(self._calls("capability")), "capability", label, question, send, keep, lambda _: "")
         return answers[0]
 
     def ask(

@@ -93,18 +93,21 @@ def _shown(session: Session, action: LookAction, dossier: Dossier) -> Shown:
 
 
 def _bounded(shown: Shown) -> Shown:
-    """At most so many characters, cut at a line; the cut is named with where to go on."""
-    kept: list[str] = []
-    size = 0
-    for line in shown.lines:
-        size += len(line) + 1
-        if size > MAX_SHOWN_CHARACTERS:
-            break
-        kept.append(line)
+    """At most so many characters, cut at a line; the cut is named."""
+    kept = _fitting(shown.lines)
     if len(kept) == len(shown.lines):
         return shown
-    left_out = f"{len(shown.lines) - len(kept)} more lines asked for did not fit: ask from there on"
-    return shown._replace(lines=tuple(kept), left_out="; ".join(filter(None, (left_out, shown.left_out))))
+    left_out = f"{len(shown.lines) - len(kept)} more lines did not fit: ask for less at once"
+    return shown._replace(lines=kept, left_out="; ".join(filter(None, (left_out, shown.left_out))))
+
+
+def _fitting(lines: Sequence[str]) -> tuple[str, ...]:
+    size = 0
+    for count, line in enumerate(lines):
+        size += len(line) + 1
+        if size > MAX_SHOWN_CHARACTERS:
+            return tuple(lines[:count])
+    return tuple(lines)
 
 
 def _read(session: Session, action: ReadAction) -> Shown:
@@ -116,10 +119,10 @@ def _read(session: Session, action: ReadAction) -> Shown:
         raise ActionError(f"{name} has {len(lines)} lines; start_line is {action.start_line}")
     first = action.start_line
     wanted = lines[first - 1 : first - 1 + action.lines]
-    numbered = tuple(f"{number:>5} {line}" for number, line in enumerate(wanted, start=first))
-    after = len(lines) - (first - 1 + len(wanted))
-    left_out = f"lines {first + len(wanted)} to {len(lines)}" if after else ""
-    return Shown(f"{name}:{first}-{first - 1 + len(wanted)}", numbered, len(lines), left_out)
+    shown = _fitting([f"{number:>5} {line}" for number, line in enumerate(wanted, start=first)])
+    last = first - 1 + len(shown)
+    left_out = f"lines {last + 1} to {len(lines)}" if last < len(lines) else ""
+    return Shown(f"{name}:{first}-{last}", shown, len(lines), left_out)
 
 
 def _log(session: Session, name: str) -> tuple[str, bytes]:

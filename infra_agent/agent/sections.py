@@ -96,8 +96,9 @@ def candidate_line(candidate: CandidateView) -> str:
 
 
 def _families(dossier: Dossier) -> list[str]:
-    """Open families one by one; those that are closed for the same reason together."""
-    lines = [f"{f.family} ({f.group}): {f.status}: {inline(f.detail, 160)}" for f in dossier.families if _open(f)]
+    """Untried families first, one by one; those that are closed for the same reason together, last."""
+    ordered = sorted(filter(_open, dossier.families), key=lambda family: family.status != "untried")
+    lines = [f"{f.family} ({f.group}): {f.status}: {inline(f.detail, 160)}" for f in ordered]
     closed: dict[str, list[str]] = {}
     for family in dossier.families:
         if not _open(family):

@@ -83,6 +83,7 @@ class LlmAsked(EventData):
 class LlmAnswered(EventData):
     """How the call ended. `fault` is empty when the answer holds actions; `correction` is what the model is told.
 
+    `finish` is the model's own reason for ending, or what kept the answer from coming.
     An answer that never came (`fault` lost) is charged in full. `usage` says whether the endpoint reported the tokens.
     `seconds` includes waiting for retries.
     """

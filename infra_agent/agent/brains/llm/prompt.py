@@ -1,7 +1,8 @@
 """The request: who the model is, the rules, and the dossier as text within a limit of tokens.
 
-The dossier is cut by rules alone, the same for the same dossier: a section that does not fit keeps its newest entries,
-says how many it left out, and how to ask for them. Goal, budget, best so far and noise are never cut.
+The dossier is cut by rules alone, the same for the same dossier: a section that does not fit keeps its newest entries
+(its first ones where order is rank), says how many it left out, and how to ask for them. Goal, budget, best so far and
+noise are never cut.
 """
 
 from __future__ import annotations
@@ -75,7 +76,9 @@ SHRINK: tuple[tuple[Section, int], ...] = (
     ("families", 1),
     ("parameters", 1),
 )
-"""The order in which sections lose their oldest entries, and how many they keep."""
+"""The order in which sections lose entries, and how many they keep."""
+LASTING = ("parameters", "families", "playbooks")
+"""Sections whose first entries matter most."""
 QUOTES = (2000, 600, 150, 0)
 """Tokens of each shown text, tried one after the other before sections are cut further."""
 
@@ -186,10 +189,13 @@ def _section(dossier: Dossier, section: Section, title: str, keep: int | None, l
         return f"# {title}\nnone yet" if section in ("hypotheses", "observations", "tried") else ""
     shown: Sequence[str] = entries
     if keep is not None and len(entries) > keep:
-        shown = entries[-keep:] if keep else ()
+        gone, total = len(entries) - keep, len(entries)
+        lasting = section in LASTING
+        shown = entries[:keep] if lasting else entries[-keep:]
+        which, start = ("last", keep + 1) if lasting else ("first", 1)
         left_out.append(
-            f"{section}: the first {len(entries) - len(shown)} of {len(entries)} entries; "
-            f'recall {{"section":"{section}","start":1}} shows them'
+            f"{section}: the {which} {gone} of {total} entries; "
+            f'recall {{"section":"{section}","start":{start}}} shows them'
         )
     return f"# {title}\n" + "\n".join(f"- {entry}" for entry in shown)
 
