@@ -122,13 +122,13 @@ def _require_measurable(session: Session, action: HypothesiseAction) -> None:
         raise ActionError(f"refuting_probe: no probe {action.refuting_probe!r}; known: {known}", code="unmeasurable")
     names = measurable(session.state, session.goal)
     for prediction in action.predictions:
-        known = names.get(prediction.rung, ())
-        if not known:
+        figures = names.get(prediction.rung, ())
+        if not figures:
             rungs = ", ".join(names)
             raise ActionError(f"nothing measures rung {prediction.rung!r} here; rungs: {rungs}", code="unmeasurable")
-        if prediction.metric not in known:
-            near = difflib.get_close_matches(prediction.metric, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"measured there: {', '.join(known)}"
+        if prediction.metric not in figures:
+            near = difflib.get_close_matches(prediction.metric, figures, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"measured there: {', '.join(figures)}"
             message = f"rung {prediction.rung} has no figure {prediction.metric!r}; {hint}"
             raise ActionError(message, code="unmeasurable")
 

@@ -55,7 +55,7 @@ def stack_view(session: Session) -> StackView:
 def observation_views(state: RunState, goal: Goal, lane: k.Lane) -> tuple[ObservationView, ...]:
     """Observations of a lane and of stock.
 
-    Windows of blocks are left to the estimates that they make up, readings of a running engine to the engagement proofs.
+    Windows of blocks are left to the estimates that they make up, readings of an engine to the engagement proofs.
     """
     first = (quantity_name(goal.metric, goal.statistic), *HEADLINES)
     return tuple(

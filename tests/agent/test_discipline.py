@@ -103,7 +103,8 @@ def _same_as_proposed(session: Session) -> k.CandidateProposed:
 
     settings = {**STACK.launch.parameters, "dtype": "float32"}
     return k.CandidateProposed(
-        id="C1", title="data type = float32", hypothesis="H1", base="stock", changes=({"parameter": "dtype", "value": "float32", "before": None},),
+        id="C1", title="data type = float32", hypothesis="H1", base="stock",
+        changes=({"parameter": "dtype", "value": "float32", "before": None},),
         settings=settings, digest=settings_digest(session.state.started.stack_digest, settings), risk="numerics",
         risk_reasons=(), family="dtype", lane="agent",
     )  # fmt: skip

@@ -80,8 +80,10 @@ def test_an_answered_question_is_replayed_by_a_new_process_and_never_sent_again(
 
 
 def test_several_calls_of_one_answer_are_carried_out_in_turn_and_answered_in_order(session: Session) -> None:
-    calls = (Call("consult", {"name": ""}), Call("consult", {"name": "host-threads"}), Call("prove", {"candidate": "C9"}),
-             Call("conclude", {"reason": "x"}))  # fmt: skip
+    calls = (
+        Call("consult", {"name": ""}), Call("consult", {"name": "host-threads"}), Call("prove", {"candidate": "C9"}),
+        Call("conclude", {"reason": "x"}),
+    )  # fmt: skip
     policy = [Reply(calls=calls), MEASURE]
     with ScriptedLlm(policy=policy).serving() as llm, brain_over(session, llm) as brain:
         done = []
@@ -138,9 +140,9 @@ def test_after_too_many_faults_in_a_row_another_brain_decides_for_good_and_the_l
 
 
 def test_refused_actions_count_among_the_faults(session: Session) -> None:
-    with ScriptedLlm(policy=lambda _: action("prove", candidate="C9")).serving() as llm:
-        with brain_over(session, llm, corrections=3) as brain:
-            pursue(session, brain, "agent")
+    wrong = ScriptedLlm(policy=lambda _: action("prove", candidate="C9"))
+    with wrong.serving() as llm, brain_over(session, llm, corrections=3) as brain:
+        pursue(session, brain, "agent")
     assert session.state.fell_back is not None
     assert len(session.state.refused) == 4
 
@@ -170,9 +172,9 @@ def test_rate_limits_are_waited_out_by_one_layer_and_nothing_is_charged_twice(se
 
 
 def test_an_endpoint_that_never_gets_better_is_given_up_after_a_bounded_number_of_tries(session: Session) -> None:
-    with ScriptedLlm(policy=lambda _: Reply(status=503, error="busy")).serving() as llm:
-        with brain_over(session, llm) as brain:
-            assert ask(session, brain).kind == "conclude"
+    busy = ScriptedLlm(policy=lambda _: Reply(status=503, error="busy"))
+    with busy.serving() as llm, brain_over(session, llm) as brain:
+        assert ask(session, brain).kind == "conclude"
     assert 1 < len(llm.questions) <= 6
     assert session.state.fell_back is not None
     assert "503" in session.state.fell_back.reason
@@ -256,9 +258,9 @@ def test_usage_that_nobody_reported_is_estimated_and_called_so(session: Session)
 
 
 def test_a_cut_answer_is_charged_as_reserved(session: Session) -> None:
-    with ScriptedLlm(policy=[Reply(content="x" * 90, cut_after=2), MEASURE]).serving() as llm:
-        with brain_over(session, llm) as brain:
-            ask(session, brain)
+    broken = Reply(content="x" * 90, cut_after=2)
+    with ScriptedLlm(policy=[broken, MEASURE]).serving() as llm, brain_over(session, llm) as brain:
+        ask(session, brain)
     cut = next(answer for answer in answers(session) if answer.fault == "cut")
     assert cut.usage == "reserved"
     assert cut.output_tokens == 4096

@@ -111,7 +111,8 @@ def test_what_is_no_completion_is_an_error_or_an_empty_answer_never_a_crash(raw:
     [
         b"data: {broken\n\n",
         b'data: {"choices": [{"delta": {"tool_calls": [null, {"function": 7}, {"index": "0"}]}}]}\n\n',
-        b'data: {"choices": [{"delta": {"content": {"x": 1}}, "finish_reason": 3}], "usage": {"prompt_tokens": "9"}}\n\n',
+        b'data: {"choices": [{"delta": {"content": {"x": 1}}, "finish_reason": 3}], "usage": {"prompt_tokens": "9"}}'
+        b"\n\n",
         b'data: {"error": {"message": "out of memory"}}\n\n',
         b"data: [1, 2]\n\n",
     ],

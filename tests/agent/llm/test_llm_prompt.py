@@ -63,8 +63,8 @@ FULL = replace(
     ),
     observations=(
         ObservationView(
-            id="O2", rung="load", probe="load", candidate="stock", purpose="baseline", verdict="pass", summary="25 tok/s",
-            figures=("output_tok_per_s 25 tok/s", "40 more figures"),
+            id="O2", rung="load", probe="load", candidate="stock", purpose="baseline", verdict="pass",
+            summary="25 tok/s", figures=("output_tok_per_s 25 tok/s", "40 more figures"),
         ),
         ObservationView(
             id="O3", rung="events", probe="events.overlap", candidate="stock", purpose="baseline", verdict="pass",
