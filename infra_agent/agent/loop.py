@@ -7,6 +7,7 @@ from infra_agent.agent.actions import Action, ConcludeAction
 from infra_agent.agent.brains.base import Brain
 from infra_agent.agent.calibration import score_predictions
 from infra_agent.agent.cut_off import tick_off
+from infra_agent.agent.dossier import Dossier
 from infra_agent.agent.execute import execute
 from infra_agent.agent.results import result_of
 from infra_agent.agent.telemetry import Spans
@@ -25,35 +26,47 @@ def pursue(session: Session, brain: Brain, lane: k.Lane) -> str:
 
     A brain that is refused ten times in a row, or acts three hundred times, is stopped with that reason.
     """
-    finish_what_was_begun(session, lane)
-    if lane == "agent":
-        tick_off(session)
+    pick_up(session, lane)
     spans = Spans(session.run_dir.name)
     refused_in_a_row = 0
     for _ in range(MAX_TURNS):
         dossier = build_dossier(session, lane)
         action = brain.next(dossier)
-        since = session.state.head_seq
-        try:
-            with spans.tool(action.kind):
-                execute(session, action, lane, dossier)
-            if lane == "agent":
-                take(session, action, dossier.turn, since)
-            refused_in_a_row = 0
-        except ActionError as error:
+        refusal = attempt(session, action, dossier, spans)
+        if refusal is not None:
             refused_in_a_row += 1
-            session.ledger.append(
-                k.ActionRefused(
-                    turn=dossier.turn, action=action.model_dump_json(), error=error.message, code=error.code
-                )
-            )
-            session.narrator.line("Refused", error.message)
             if refused_in_a_row >= MAX_REFUSALS_IN_A_ROW:
-                return f"{refused_in_a_row} refused actions in a row; the last: {error.message}"
+                return f"{refused_in_a_row} refused actions in a row; the last: {refusal.message}"
             continue
+        refused_in_a_row = 0
         if isinstance(action, ConcludeAction):
             return action.reason
     return f"{MAX_TURNS} actions without a conclusion"
+
+
+def pick_up(session: Session, lane: k.Lane) -> None:
+    """After a resume: finish what was begun, and tick off the action that it was. Twice does nothing."""
+    finish_what_was_begun(session, lane)
+    if lane == "agent":
+        tick_off(session)
+
+
+def attempt(session: Session, action: Action, dossier: Dossier, spans: Spans) -> ActionError | None:
+    """Carry out one action and record it; the refusal, recorded too, when it may not be."""
+    lane: k.Lane = "honesty" if dossier.lane == "honesty" else "agent"
+    since = session.state.head_seq
+    try:
+        with spans.tool(action.kind):
+            execute(session, action, lane, dossier)
+    except ActionError as error:
+        session.ledger.append(
+            k.ActionRefused(turn=dossier.turn, action=action.model_dump_json(), error=error.message, code=error.code)
+        )
+        session.narrator.line("Refused", error.message)
+        return error
+    if lane == "agent":
+        take(session, action, dossier.turn, since)
+    return None
 
 
 def take(session: Session, action: Action, turn: int, since: int) -> None:

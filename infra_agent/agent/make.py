@@ -29,8 +29,10 @@ def require_brain(choice: Choice) -> None:
         if choice.script is None:
             raise UsageError("the script brain needs a script", hint="--brain script --script FILE.toml")
         load_script(choice.script)
+    elif choice.name == "mcp":
+        raise UsageError("the run is acted on over MCP", hint="infra-agent mcp --allow-run RUN")
     elif choice.name not in ("playbook", "search", "llm"):
-        raise UsageError(f"the run's brain is {choice.name!r}: it cannot be carried on from here")
+        raise UsageError(f"the run's brain is {choice.name!r}: it cannot be carried on")
 
 
 @contextmanager

@@ -38,6 +38,13 @@ def carry_out(session: Session, brain: Brain) -> k.RunFinished:
     return _finish(session, outcome.kind, outcome.exit_code, outcome.sentence)
 
 
+def begin_tuning(session: Session) -> None:
+    """Before the first action of somebody who acts step by step; what a killed process left open is closed."""
+    close_cut_off_launches(session)
+    if session.state.phase not in (*AFTER_TUNING, "tuning"):
+        _enter(session, "tuning")
+
+
 def close_cut_off_launches(session: Session) -> None:
     """After a crash: a launch without an end is recorded as cut off. Its process died with the harness."""
     state = session.state

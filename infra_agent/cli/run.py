@@ -83,7 +83,7 @@ def run(
         narrator.line("Goal", describe(with_defaults(wanted, system)))
         for note in notes:
             narrator.line("", note)
-        system = _prepared(system, source, narrator)
+        system = prepared(system, source, narrator)
         return _carry_out(wanted, system, chosen, seed, no_sandbox, narrator, as_json)
 
 
@@ -145,8 +145,8 @@ def _show(goal: Goal, notes: list[str], source: str, stack: Stack, as_json: bool
     return 0
 
 
-def _prepared(stack: Stack, source: str, narrator: TerminalNarrator) -> Stack:
-    """The demo is installed on first use; any other stack must be there."""
+def prepared(stack: Stack, source: str, narrator: TerminalNarrator) -> Stack:
+    """The stack, ready: the demo is installed on first use; any other stack must be there."""
     from infra_agent.stack.demo import prepare_demo
     from infra_agent.stack.files import DEMO, validate_paths
 

@@ -105,7 +105,7 @@ def resume(
     run_dir = find_run(runs_root(), ref)
     walls = hold_walls(no_sandbox)
     state = load_state(run_dir)
-    _require_same_walls(run_dir, state, walls)
+    require_same_walls(run_dir, state, walls)
     flags = llm_flags(None, None, llm_timeout, None, header)
     choice = resumed_choice(state.started, run_dir / start.SCRIPT_FILE, flags, os.environ)
     if state.finished is None:
@@ -116,7 +116,7 @@ def resume(
             return finish(session, brain, narrator, as_json)
 
 
-def _require_same_walls(run_dir: Path, state: RunState, walls: Walls) -> None:
+def require_same_walls(run_dir: Path, state: RunState, walls: Walls) -> None:
     """Before anything is written: half a run with walls and half without would not be one experiment."""
     began = state.started.walls.get("mode")
     if state.finished is None and began != walls.mode:

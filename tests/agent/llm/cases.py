@@ -17,6 +17,7 @@ HYPOTHESIS: dict[str, Any] = {
     "family": "batching", "cause": "one at a time", "place": "admission", "refuted_by": "two at once",
     "predictions": [{"rung": "load", "metric": "output_tok_per_s", "low": 1.5, "high": 3.0}],
 }  # fmt: skip
+JOY = {"rung": "trace", "metric": "joy", "low": 1.0, "high": 2.0}
 APPROVE = action("approve", candidate="C1", reviewer="me")
 
 
@@ -120,7 +121,7 @@ CASES: dict[str, Case] = {
         action("propose", hypothesis="", changes=[{"parameter": "dtype", "value": "float32"}], base="best"),
         fault="no_hypothesis"),
     "a hypothesis that cannot be wrong": once(
-        action("hypothesise", **{**HYPOTHESIS, "predictions": [{"rung": "trace", "metric": "joy", "low": 1, "high": 2}]}),
+        action("hypothesise", **{**HYPOTHESIS, "predictions": [JOY]}),
         fault="unmeasurable"),
     "the same hypothesis twice": once(action("hypothesise", **HYPOTHESIS), action("hypothesise", **HYPOTHESIS),
                                       fault="repeat"),
