@@ -10,7 +10,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Sequence
 
-from infra_agent.agent.action_error import ActionError
 from infra_agent.agent.actions import (
     LOOKING,
     Action,
@@ -25,6 +24,7 @@ from infra_agent.agent.brains.spending import room_for_candidate, time_left_s
 from infra_agent.agent.calibration import measurable
 from infra_agent.agent.dossier import Dossier
 from infra_agent.agent.families import untried_families
+from infra_agent.agent.refusals import ActionError
 from infra_agent.harness.baseline import baseline_complete
 from infra_agent.harness.session import Session
 from infra_agent.ledger import kinds as k

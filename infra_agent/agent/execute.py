@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 
-from infra_agent.agent.action_error import ActionError as ActionError
 from infra_agent.agent.actions import (
     Action,
     ConcludeAction,
@@ -23,6 +22,7 @@ from infra_agent.agent.actions import (
 from infra_agent.agent.discipline import require_conduct
 from infra_agent.agent.dossier import Dossier
 from infra_agent.agent.reading import look
+from infra_agent.agent.refusals import ActionError as ActionError
 from infra_agent.agent.results import candidate_end
 from infra_agent.agent.searching import run_search
 from infra_agent.agent.view import PROBES, build_dossier

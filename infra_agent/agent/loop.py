@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from infra_agent.agent.action_error import ActionError
 from infra_agent.agent.actions import Action, ConcludeAction
 from infra_agent.agent.brains.base import Brain
 from infra_agent.agent.calibration import score_predictions
 from infra_agent.agent.cut_off import tick_off
 from infra_agent.agent.dossier import Dossier
 from infra_agent.agent.execute import execute
+from infra_agent.agent.refusals import ActionError
 from infra_agent.agent.results import result_of
 from infra_agent.agent.telemetry import Spans
 from infra_agent.agent.view import build_dossier

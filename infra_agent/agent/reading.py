@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from infra_agent.agent.action_error import ActionError
 from infra_agent.agent.actions import ConsultAction, ReadAction, RecallAction, SearchCodeAction
 from infra_agent.agent.dossier import Dossier
+from infra_agent.agent.refusals import ActionError
 from infra_agent.agent.sections import section_entries
 from infra_agent.errors import LedgerError
 from infra_agent.harness.session import Session

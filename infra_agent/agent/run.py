@@ -13,6 +13,7 @@ from infra_agent.agent.finish import run_final, run_honesty_row
 from infra_agent.agent.levers import ANY_FAMILY, untried
 from infra_agent.agent.loop import pursue
 from infra_agent.agent.outcome import conclude
+from infra_agent.agent.telemetry import Spans
 from infra_agent.agent.view import build_dossier
 from infra_agent.errors import BudgetSpent, ConfigError, StackError
 from infra_agent.harness.session import Session
@@ -61,7 +62,8 @@ def _phases(session: Session, brain: Brain) -> str:
     try:
         if session.state.phase not in AFTER_TUNING:
             _enter(session, "tuning")
-            reason = pursue(session, brain, "agent")
+            with Spans(session.run_dir.name).agent():
+                reason = pursue(session, brain, "agent")
             session.ledger.append(k.Note(topic="info", text=f"{brain.name} concluded: {reason}"))
             close_open_candidates(session, "agent")
         cut_short = _cut_short(session)

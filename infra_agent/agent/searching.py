@@ -10,11 +10,11 @@ import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from infra_agent.agent.action_error import ActionError
 from infra_agent.agent.actions import ConcludeAction, MeasureAction, ProposeAction, SearchAction
 from infra_agent.agent.brains.search import SearchBrain
 from infra_agent.agent.brains.spending import room_for_candidate, time_left_s
 from infra_agent.agent.dossier import CandidateView, Dossier
+from infra_agent.agent.refusals import ActionError
 from infra_agent.agent.view import build_dossier
 from infra_agent.changes.change import STOCK
 from infra_agent.harness.session import Session

@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
 from typing import TypeVar
 
-from infra_agent.agent.action_error import ActionError
 from infra_agent.agent.actions import Action, ConcludeAction
 from infra_agent.agent.brains.llm import prompt
 from infra_agent.agent.brains.llm.brain import MAX_DOSSIER_TOKENS
@@ -21,6 +20,7 @@ from infra_agent.agent.discipline import require_conduct
 from infra_agent.agent.dossier import Dossier
 from infra_agent.agent.levers import skip_all
 from infra_agent.agent.loop import attempt, pick_up
+from infra_agent.agent.refusals import ActionError
 from infra_agent.agent.run import begin_tuning, carry_out
 from infra_agent.agent.telemetry import Spans
 from infra_agent.agent.view import build_dossier

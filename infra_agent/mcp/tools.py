@@ -21,12 +21,15 @@ from mcp_types import ToolAnnotations
 from pydantic import BaseModel, Field
 
 from infra_agent.agent.actions import ACTION, ACTIONS
+from infra_agent.agent.quoting import inline
 from infra_agent.errors import InfraAgentError
 from infra_agent.mcp.models import Done, DossierText
 from infra_agent.mcp.reading import Reader
 from infra_agent.mcp.scope import Scope, act, dossier_text
 
 PROGRESS_S = 2.0
+SHOWN_LINES = 3
+"""Last lines of an engine's log that an error carries."""
 READ_ONLY = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
 CHANGES = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False)
 BEGINS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
@@ -139,7 +142,9 @@ def _told() -> Iterator[None]:
         yield
     except InfraAgentError as error:
         code = getattr(error, "code", "") or error.kind
-        parts = [f"{code}: {error.message}", f"at {error.where}" if error.where else "", error.hint]
+        said = ", ".join(inline(line, 200) for line in error.lines[-SHOWN_LINES:])
+        where = f"at {error.where}" if error.where else ""
+        parts = [f"{code}: {error.message}", f"last lines {said}" if said else "", where, error.hint]
         raise ToolError("; ".join(filter(None, parts))) from error
 
 

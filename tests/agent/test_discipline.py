@@ -15,12 +15,12 @@ from agent.sessions import (
     session_in,
 )
 
-from infra_agent.agent.action_error import ActionError
 from infra_agent.agent.actions import ACTION
 from infra_agent.agent.brains.script import ScriptBrain
 from infra_agent.agent.discipline import BLIND_PROPOSALS, IDLE_ACTIONS, SAME_MEASUREMENTS, require_conduct
 from infra_agent.agent.execute import execute
 from infra_agent.agent.loop import pursue
+from infra_agent.agent.refusals import ActionError
 from infra_agent.agent.view import build_dossier
 from infra_agent.harness.session import Session
 from infra_agent.ledger import kinds as k

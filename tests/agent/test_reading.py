@@ -9,9 +9,9 @@ import pytest
 from agent.sessions import STACK, add_baseline, session_in
 
 from infra_agent.agent import reading
-from infra_agent.agent.action_error import ActionError
 from infra_agent.agent.actions import ACTION
 from infra_agent.agent.execute import execute
+from infra_agent.agent.refusals import ActionError
 from infra_agent.agent.view import build_dossier
 from infra_agent.harness.session import Session
 from infra_agent.ledger import artifacts

@@ -8,8 +8,8 @@ import pytest
 from agent.sessions import add_baseline, add_hypothesis, give_verdict, session_in
 
 from infra_agent.agent import execute as executing
-from infra_agent.agent.action_error import ActionError
 from infra_agent.agent.actions import ACTION, ProposeAction
+from infra_agent.agent.refusals import ActionError
 from infra_agent.agent.searching import run_search
 from infra_agent.harness.session import Session
 

@@ -8,7 +8,7 @@ import pytest
 from ledger.ledger_samples import answered
 from opentelemetry.trace import INVALID_SPAN_CONTEXT, NonRecordingSpan, SpanKind, Status, StatusCode, Tracer
 
-from infra_agent.agent.action_error import ActionError
+from infra_agent.agent.refusals import ActionError
 from infra_agent.agent.telemetry import Spans
 
 

@@ -100,7 +100,8 @@ def test_what_acts_is_refused_on_a_server_that_was_started_read_only(tmp_path: P
     async def dialogue(client: Client) -> None:
         examples: dict[str, dict[str, Any]] = {
             "measure": {"probe": "load"}, "read": {"path": "x"}, "search_code": {"text": "xx"}, "consult": {},
-            "recall": {"section": "tried"}, "hypothesise": HYPOTHESIS, "propose": PROPOSAL, "prove": {"candidate": "C1"},
+            "recall": {"section": "tried"}, "hypothesise": HYPOTHESIS, "propose": PROPOSAL,
+            "prove": {"candidate": "C1"},
             "search": {"hypothesis": "H1", "minutes": 1}, "conclude": {"reason": "x"}, "dossier": {},
         }  # fmt: skip
         for name, arguments in examples.items():

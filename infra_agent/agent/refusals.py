@@ -1,4 +1,4 @@
-"""The refusal of an action: what the brain is told instead of a result."""
+"""The refusal of an action: what a brain is told instead of a result."""
 
 from __future__ import annotations
 
