@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 GOAL ?= at 4 concurrent requests, double the output tokens per second without changing the answers
 
-.PHONY: help demo test test-kill test-engine check lint types contracts deps style format features judge-calibration clean
+.PHONY: help demo test test-kill test-engine brain-tests bench-brain check lint types contracts deps style format features judge-calibration clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -31,6 +31,12 @@ test-kill: $(VENV)/dev ## Kill a run at every kind of event and resume it
 
 test-engine: $(VENV)/dev ## The whole main job on the real engine, killed in the middle of a proof
 	$(BIN)/python -m pytest -m 'engine and slow'
+
+brain-tests: $(VENV)/dev ## Every way in which a model misbehaves, whole runs of a scripted model, the MCP server
+	$(BIN)/python -m pytest -v -p no:cacheprovider tests/agent/llm tests/mcp_server
+
+bench-brain: $(VENV)/dev ## Tokens and time of the LLM brain outside the model, on a recorded demo run
+	$(BIN)/python scripts/bench_brain.py
 
 check: lint types contracts deps style ## Lint, types, import contracts, dependencies, size budgets
 

