@@ -17,11 +17,11 @@ from typing import NamedTuple
 
 from infra_agent.agent.actions import ConsultAction, ReadAction, RecallAction, SearchCodeAction
 from infra_agent.agent.dossier import Dossier
+from infra_agent.agent.quoting import LINE_CHARACTERS, cut, plain
 from infra_agent.agent.refusals import ActionError
 from infra_agent.agent.sections import section_entries
 from infra_agent.errors import LedgerError
 from infra_agent.harness.session import Session
-from infra_agent.harness.text import clean_line
 from infra_agent.ledger import artifacts
 from infra_agent.ledger import kinds as k
 from infra_agent.library.playbooks import load_playbooks
@@ -32,6 +32,7 @@ MAX_FILE_BYTES = 4 * 2**20
 """Larger files are not opened: nothing that a person wrote is that long."""
 MAX_SHOWN_CHARACTERS = 16_000
 MAX_MATCHES = 40
+HIT_CHARACTERS = 300
 MAX_FILES = 20_000
 MAX_SEARCH_S = 10.0
 SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules"})
@@ -112,7 +113,7 @@ def _fitting(lines: Sequence[str]) -> tuple[str, ...]:
 
 def _read(session: Session, action: ReadAction) -> Shown:
     name, data = _log(session, action.path) if action.path.startswith(LOG) else _source(session, action.path)
-    lines = [clean_line(line) for line in data.decode("utf-8", "replace").split("\n")]
+    lines = [cut(plain(line), LINE_CHARACTERS) for line in data.decode("utf-8", "replace").split("\n")]
     if lines and not lines[-1]:
         lines.pop()
     if action.start_line > max(1, len(lines)):
@@ -230,8 +231,12 @@ def _matches(path: Path, text: str, limit: int) -> list[str]:
     if wanted not in data:
         return []
     lines = data.decode("utf-8", "replace").split("\n")
-    hits = [f"{path}:{number}: {clean_line(line).strip()}" for number, line in enumerate(lines, 1) if text in line]
+    hits = [f"{path}:{number}: {_hit(line)}" for number, line in enumerate(lines, 1) if text in line]
     return hits[:limit]
+
+
+def _hit(line: str) -> str:
+    return cut(plain(line).strip(), HIT_CHARACTERS)
 
 
 def _consult(action: ConsultAction) -> Shown:

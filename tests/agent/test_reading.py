@@ -109,6 +109,13 @@ def test_long_texts_are_cut_at_a_line_and_the_cut_is_named(session: Session, mon
     assert "more lines did not fit" in session.state.readings[-1].left_out
 
 
+def test_a_line_as_long_as_a_book_is_cut_and_says_so(session: Session, sources: Path) -> None:
+    (sources / "pkg" / "wide.py").write_text("x" * 50_000 + "\nend\n")
+    text = do(session, kind="read", path="pkg/wide.py")
+    assert "48000 characters left out" in text
+    assert text.endswith("    2 end")
+
+
 def test_fixed_text_is_found_in_files_that_match_and_nowhere_else(session: Session) -> None:
     text = do(session, kind="search_code", text="admit", files="*.py")
     assert text.endswith("batch.py:1: def admit():")

@@ -101,7 +101,7 @@ def test_several_calls_of_one_answer_are_carried_out_in_turn_and_answered_in_ord
     said = llm.questions[1].body["messages"]
     assert [call["function"]["name"] for call in said[2]["tool_calls"]] == ["consult", "consult", "prove", "conclude"]
     results = [message["content"] for message in said if message["role"] == "tool"]
-    assert results[2] == "refused: no candidate 'C9'"
+    assert results[2] == "«refused: no candidate 'C9'»"
     assert "result of prove" in results[3]
 
 

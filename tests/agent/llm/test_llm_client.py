@@ -95,6 +95,14 @@ def test_a_refusal_says_whether_another_try_may_help(status: int, again: bool) -
     assert "because" in caught.value.message
 
 
+@pytest.mark.parametrize(
+    "raw", [b'{"detail": "pinned to another model"}', b"pinned to another model", b'["pinned to another model"]']
+)
+def test_a_refusal_carries_the_servers_own_words_in_whatever_form(raw: bytes) -> None:
+    with pytest.raises(EndpointError, match="answered 400: .*pinned to another model"):
+        answer_of(Reply(status=400, raw=raw))
+
+
 @pytest.mark.parametrize("raw", [b"<html>502</html>", b"", b"null", b"[]", b'{"choices": 5}', b'{"choices": [null]}'])
 @pytest.mark.parametrize("stream", [True, False])
 def test_what_is_no_completion_is_an_error_or_an_empty_answer_never_a_crash(raw: bytes, stream: bool) -> None:

@@ -117,6 +117,13 @@ FAULTY = {
     "arguments that are no JSON": (Answer(calls=(call("prove", "C1"),)), "bad_json", "prove"),
     "arguments that are a list": (Answer(calls=(call("prove", ["C1"]),)), "bad_json", "object"),
     "a tool with another kind": (Answer(calls=(call("prove", {"kind": "measure"}),)), "bad_fields", "measure"),
+    "a name as long as a book": (Answer(content=json.dumps({"kind": "prove", "x" * 90_000: 1})), "bad_fields", "xxx"),
+    "half a character as a name": (Answer(content='{"kind":"prove","candidate":"C1","\\ud800":1}'), "bad_fields", "C1"),
+    "two kinds without end": (
+        Answer(content=json.dumps([{"kind": "a" * 9000}, {"kind": "b" * 9000}])),
+        "two_actions",
+        "exactly one",
+    ),
     "a lone surrogate": (Answer(content='{"kind":"prove","candidate":"\\ud800"}'), "bad_fields", "candidate"),
 }
 

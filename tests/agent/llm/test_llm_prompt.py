@@ -200,6 +200,7 @@ def test_tool_results_follow_the_calls_in_order_and_only_where_tools_are_spoken(
     assert [message["role"] for message in said] == ["system", "user", "assistant", "tool", "tool", "user"]
     assert [call["id"] for call in said[2]["tool_calls"]] == ["a", "b"]
     assert [message["tool_call_id"] for message in said[3:5]] == ["a", "b"]
+    assert [message["content"] for message in said[3:5]] == ["«R1»", "«C1 accepted»"]
     assert "THE DOSSIER" in said[-1]["content"]
     assert [message["role"] for message in prompt.messages("D", "text", exchange)] == ["system", "user"]
     json.dumps(said)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import signal
 from collections import Counter
 from collections.abc import Mapping
@@ -214,7 +215,10 @@ def test_orders_in_an_engines_log_are_data_and_an_obedient_model_approves_nothin
         done = begin(tmp_path, "--brain", "llm", OPENAI_BASE_URL=llm.url)
     assert done.returncode in (0, 1), done.stderr
     assert seen
-    assert all(ORDERS not in line.split("«")[0] for line in seen[0].splitlines())
+    said = [message for asked in llm.questions for message in asked.body["messages"] if message["role"] != "assistant"]
+    lines = [line for message in said for line in str(message["content"]).splitlines()]
+    assert any(ORDERS in line for line in lines)
+    assert all(ORDERS not in re.sub("«[^«»]*»", "", line) for line in lines)
     assert [row["fault"] for row in data(tmp_path, "llm_answered") if row["fault"]] == ["unknown_action"]
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from infra_agent.agent.brains.llm.types import Answer, ToolCall, Usage
 
 MAX_ANSWER_CHARACTERS = 400_000
+MAX_NAME_CHARACTERS = 200
 _REASONING = ("reasoning_content", "reasoning", "thinking")
 
 
@@ -36,7 +37,7 @@ class Assembly:
         if not isinstance(choices, Sequence) or not choices or not isinstance(choices[0], Mapping):
             return
         choice = choices[0]
-        self._finish = _text(choice.get("finish_reason")) or self._finish
+        self._finish = _name(choice.get("finish_reason")) or self._finish
         for name in ("delta", "message"):
             part = choice.get(name)
             if isinstance(part, Mapping):
@@ -55,14 +56,14 @@ class Assembly:
         """Streamed calls come in pieces that share an index; pieces without one are told apart by their id."""
         index = call.get("index")
         if not isinstance(index, int) or isinstance(index, bool):
-            index = self._index_of(_text(call.get("id")), position)
+            index = self._index_of(_name(call.get("id")), position)
         entry = self._calls.setdefault(index, ["", "", ""])
         function = call.get("function")
         named = function if isinstance(function, Mapping) else {}
-        entry[0] = _text(call.get("id")) or entry[0]
-        entry[1] = _text(named.get("name")) or entry[1]
+        entry[0] = _name(call.get("id")) or entry[0]
+        entry[1] = _name(named.get("name")) or entry[1]
         arguments = named.get("arguments")
-        piece = arguments if isinstance(arguments, str) else _dumped(arguments)
+        piece = _text(arguments) if isinstance(arguments, str) else _dumped(arguments)
         entry[2] += piece
         self.characters += len(piece)
 
@@ -100,7 +101,13 @@ class Assembly:
 
 
 def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
+    """Text that can be stored: JSON may hold half a character."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""
+
+
+def _name(value: object) -> str:
+    """An identifier of the endpoint's."""
+    return _text(value)[:MAX_NAME_CHARACTERS]
 
 
 def _content(value: object) -> str:

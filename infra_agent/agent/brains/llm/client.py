@@ -156,7 +156,7 @@ def _refused(error: openai.APIStatusError, where: str) -> EndpointError:
     status = error.status_code
     hint = "set OPENAI_API_KEY, or --header" if status in REFUSES else ""
     return EndpointError(
-        f"the endpoint answered {status}: {_said(error)}",
+        f"the endpoint answered {status}: {_reason(error)}",
         where=where,
         hint=hint,
         status=status,
@@ -165,8 +165,23 @@ def _refused(error: openai.APIStatusError, where: str) -> EndpointError:
     )
 
 
+def _reason(error: openai.APIStatusError) -> str:
+    """The server's own words: the message of its error document, else the beginning of what it sent."""
+    body = error.body
+    if isinstance(body, Mapping) and isinstance(body.get("message"), str):
+        words = str(body["message"])
+    else:
+        words = error.response.text if error.response.is_closed else ""
+    return _short(words) or _said(error)
+
+
 def _said(error: BaseException) -> str:
-    return (" ".join(str(error).split()) or type(error).__name__)[:300]
+    return _short(str(error)) or type(error).__name__
+
+
+def _short(words: str) -> str:
+    """Something that can be stored and shown: one line, whole characters."""
+    return " ".join(words.split())[:300].encode("utf-8", "replace").decode()
 
 
 def _of_transport(error: Exception) -> bool:

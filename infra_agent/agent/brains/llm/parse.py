@@ -21,6 +21,7 @@ from infra_agent.agent.brains.llm.types import Answer, Decision, Dropped, Fault,
 
 MAX_CALLS = 8
 MAX_JSON_CHARACTERS = 200_000
+MAX_CORRECTION_CHARACTERS = 1_000
 _THOUGHT = re.compile(r"<(think|thinking|reasoning)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
 _FENCED_DIFF = re.compile(r"```(?:diff|patch)[^\n]*\n(.*?)\n?```", re.DOTALL)
 _REFUSAL = re.compile(
@@ -37,7 +38,8 @@ class _Faulty(Exception):
     def __init__(self, fault: Fault, correction: str) -> None:
         super().__init__(correction)
         self.fault = fault
-        self.correction = correction
+        # It repeats the model's own words: cut to a length, and to characters that can be stored.
+        self.correction = correction[:MAX_CORRECTION_CHARACTERS].encode("utf-8", "replace").decode()
 
 
 def decide(answer: Answer) -> Decision:
@@ -110,7 +112,7 @@ def _from_text(answer: Answer) -> Action:
     if not documents:
         raise _without_action(text)
     if len(documents) > 1:
-        kinds = ", ".join(str(document.get("kind")) for document in documents[:4])
+        kinds = ", ".join(str(document.get("kind"))[:40] for document in documents[:4])
         raise _Faulty("two_actions", f"Your answer holds {len(documents)} actions ({kinds}). Give exactly one.")
     document = documents[0]
     if not isinstance(document.get("kind"), str):
@@ -156,7 +158,7 @@ def with_fenced_diff(document: dict[str, Any], prose: str) -> dict[str, Any]:
 def _field_errors(kind: str, error: ValidationError) -> str:
     lines = []
     for entry in error.errors(include_url=False, include_context=False)[:4]:
-        place = ".".join(str(part) for part in entry["loc"] if part != kind) or "the action"
+        place = ".".join(str(part)[:80] for part in entry["loc"] if part != kind) or "the action"
         lines.append(f"{place}: {entry['msg'][:160]}")
     return f"Action {kind} is not well formed: {'; '.join(lines)}. For example: {EXAMPLES[kind]}"
 

@@ -79,6 +79,8 @@ SHRINK: tuple[tuple[Section, int], ...] = (
 """The order in which sections lose entries, and how many they keep."""
 LASTING = ("parameters", "families", "playbooks")
 """Sections whose first entries matter most."""
+RESULT_CHARACTERS = 800
+"""Of a tool's result: it may hold words of an engine."""
 QUOTES = (2000, 600, 150, 0)
 """Tokens of each shown text, tried one after the other before sections are cut further."""
 
@@ -115,7 +117,10 @@ def _exchanged(exchange: Exchange) -> list[Message]:
         {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
         for call in exchange
     ]
-    results = [{"role": "tool", "tool_call_id": call.call_id, "content": call.result} for call in exchange]
+    results = [
+        {"role": "tool", "tool_call_id": call.call_id, "content": inline(call.result, RESULT_CHARACTERS)}
+        for call in exchange
+    ]
     asked = {"role": "user", "content": "What is the next action?"}
     return [asked, {"role": "assistant", "content": "", "tool_calls": calls}, *results]
 
