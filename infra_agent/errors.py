@@ -77,19 +77,20 @@ class EndpointError(UsageError):
     """A language model's endpoint gave no answer.
 
     `again`: another try may help, after what `retry_after` (a header's text) says; `status` is the HTTP status, 0 when
-    there was none.
+    there was none; `billed`: the endpoint may have worked on it, and charge for it, all the same.
     """
 
     kind = "endpoint"
 
     def __init__(
         self, message: str, *, where: str = "", hint: str = "", status: int = 0, again: bool = False,
-        retry_after: str = "",
+        retry_after: str = "", billed: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(message, where=where, hint=hint)
         self.status = status
         self.again = again
         self.retry_after = retry_after
+        self.billed = billed
 
 
 class RunNotFound(UsageError):

@@ -166,16 +166,9 @@ class LedgerJournal:
                 called = account.send(send)
             except EndpointError as error:
                 seconds = session.clock() - started_s
-                failed = k.LlmAnswered(
-                    id=id_,
-                    fault=fault_of(error),
-                    correction="",
-                    finish=error.message,
-                    seconds=seconds,
-                    retries=account.retries,
-                )
+                failed = self._failed(id_, error, fault_of(error), seconds, account.retries)
                 ledger.append(failed)
-                span.failed(failed.fault)
+                span.failed(failed.fault or "endpoint")
                 raise
             decision = judge(called.answer)
             stored = ledger.put_artifact(_json(asdict(called.answer)))
@@ -184,6 +177,22 @@ class LedgerJournal:
             span.answered(answered)
         self._tell(answered, decision)
         return decision
+
+    def _failed(
+        self, id_: str, error: EndpointError, fault: Fault, seconds: float, retries: int
+    ) -> k.LlmAnswered:  # fmt: skip
+        """A question without an answer; what the endpoint may have worked on is charged as reserved."""
+        asked_for = self._session.state.llm_calls[id_].asked
+        end = k.LlmAnswered(id=id_, fault=fault, finish=error.message, seconds=seconds, retries=retries)
+        if not error.billed:
+            return end
+        charged = {
+            "usage": "reserved",
+            "input_tokens": asked_for.reserved_input_tokens,
+            "output_tokens": asked_for.reserved_output_tokens,
+            "usd": self._accounts.in_full(asked_for),
+        }
+        return end.model_copy(update=charged)
 
     def _tell(self, answered: k.LlmAnswered, decision: Decision) -> None:
         if decision.fault:

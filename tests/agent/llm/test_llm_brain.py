@@ -181,6 +181,13 @@ def test_an_endpoint_that_never_gets_better_is_given_up_after_a_bounded_number_o
     assert answers(session)[-1].usage == "none"
 
 
+def test_an_answer_that_never_came_in_time_is_charged_as_reserved(session: Session) -> None:
+    with ScriptedLlm(policy=[Reply(delay_s=3.0)]).serving() as llm, brain_over(session, llm, timeout_s=1.0) as brain:
+        assert ask(session, brain).kind == "conclude"
+    late = answers(session)[-1]
+    assert (late.fault, late.usage, late.output_tokens) == ("endpoint", "reserved", 4096)
+
+
 def test_a_key_that_is_refused_is_not_tried_again(session: Session) -> None:
     with ScriptedLlm(policy=[], key="right").serving() as llm, brain_over(session, llm) as brain:
         ask(session, brain)

@@ -140,7 +140,7 @@ class Endpoint:
         except openai.APIStatusError as error:
             raise _refused(error, where) from error
         except openai.APITimeoutError as error:
-            raise EndpointError("the endpoint did not answer in time", where=where, again=True) from error
+            raise EndpointError("the endpoint did not answer in time", where=where, again=True, billed=True) from error
         except openai.APIConnectionError as error:
             cause = _said(error.__cause__ or error)
             raise EndpointError(f"the endpoint cannot be reached: {cause}", where=where, again=True) from error
