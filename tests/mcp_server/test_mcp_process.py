@@ -11,6 +11,8 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -96,31 +98,45 @@ def test_every_line_on_stdout_is_protocol_whatever_the_harness_prints(tmp_path: 
     hello = {
         "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "0"},
     }  # fmt: skip
-    process = subprocess.Popen(
-        [*COMMAND, "mcp", "--goal", GOAL], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )  # fmt: skip
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write(frames({"id": 1, "method": "initialize", "params": hello}))
-    process.stdin.write(frames({"method": "notifications/initialized"}, {"id": 2, "method": "tools/list"}))
-    process.stdin.write(b"this is no JSON\n")
-    call = {"name": "measure", "arguments": {"probe": "load", "target": "stock"}}
-    process.stdin.write(frames({"id": 3, "method": "tools/call", "params": call}))
-    process.stdin.flush()
-    lines = []
-    while not any(line.get("id") == 3 for line in lines):
-        line = process.stdout.readline()
-        assert line, (process.wait(timeout=60), process.stderr.read() if process.stderr else b"")
-        lines.append(json.loads(line))
-    rest, narration = process.communicate(timeout=120)
-    lines += [json.loads(line) for line in rest.splitlines()]
+    with server(tmp_path, "--goal", GOAL) as process:
+        assert process.stdin is not None
+        process.stdin.write(frames({"id": 1, "method": "initialize", "params": hello}))
+        process.stdin.write(frames({"method": "notifications/initialized"}, {"id": 2, "method": "tools/list"}))
+        process.stdin.write(b"this is no JSON\n")
+        call = {"name": "measure", "arguments": {"probe": "load", "target": "stock"}}
+        process.stdin.write(frames({"id": 3, "method": "tools/call", "params": call}))
+        process.stdin.flush()
+        lines = _until_answered(process, 3)
+        rest, narration = process.communicate(timeout=240)
+        lines += [json.loads(line) for line in rest.splitlines()]
     assert all(line["jsonrpc"] == "2.0" for line in lines)
     answer = next(line for line in lines if line.get("id") == 3)
     assert answer["result"]["isError"] is True
     assert "«ValueError: this model cannot be loaded»" in answer["result"]["content"][0]["text"]
     assert b"Traceback" not in narration
     assert process.returncode == 0
+
+
+def _until_answered(process: subprocess.Popen[bytes], id_: int) -> list[dict[str, Any]]:
+    lines: list[dict[str, Any]] = []
+    assert process.stdout is not None
+    while not any(line.get("id") == id_ for line in lines):
+        line = process.stdout.readline()
+        assert line, "the server ended"
+        lines.append(json.loads(line))
+    return lines
+
+
+@contextmanager
+def server(folder: Path, *args: str) -> Iterator[subprocess.Popen[bytes]]:
+    """`infra-agent mcp` as a process; it is gone afterwards."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen([*COMMAND, "mcp", *args], cwd=folder, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
 
 
 def test_the_list_of_tools_is_json_and_ends(tmp_path: Path) -> None:
@@ -157,21 +173,17 @@ def test_a_run_of_another_brain_is_not_opened(tmp_path: Path) -> None:
 
 
 def test_over_http_the_token_is_needed_and_a_foreign_host_is_refused(tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        [*COMMAND, "mcp", "--http", "--json"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    try:
-        started = json.loads("".join(iter(process.stdout.readline, "}\n")) + "}")
+    with server(tmp_path, "--http", "--json") as process:
+        assert process.stdout is not None
+        started = json.loads(b"".join(iter(process.stdout.readline, b"}\n")) + b"}")
         _wait_until_up(started["url"])
         asyncio.run(_talk_http(started["url"], started["token"]))
         assert _status(started["url"], {}) == 401
         assert _status(started["url"], {"Authorization": "Bearer wrong"}) == 401
         foreign = {"Authorization": f"Bearer {started['token']}", "Host": "evil.example"}
         assert _status(started["url"], foreign) in (403, 421)
-    finally:
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+        process.communicate(timeout=120)
 
 
 async def _talk_http(url: str, token: str) -> None:
