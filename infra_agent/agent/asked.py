@@ -49,6 +49,17 @@ def faults_in_a_row(state: RunState) -> int:
     return count
 
 
+def seconds_in_vain(state: RunState) -> float:
+    """What faulty answers took since an action was last carried out."""
+    total = 0.0
+    for stamped in reversed(state.events):
+        if isinstance(stamped.data, k.ActionTaken):
+            break
+        if isinstance(stamped.data, k.LlmAnswered) and stamped.data.fault:
+            total += stamped.data.seconds
+    return total
+
+
 def ends_of(state: RunState, call: LlmCall) -> list[str]:
     """What came of each action of an answer, in order."""
     assert call.answered is not None

@@ -22,6 +22,8 @@ from infra_agent.ledger import kinds as k
 ATTEMPTS = 6
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 60.0
+ANSWER_SHARE = 0.25
+"""Of the time that a run has left: one answer may take no more, or nothing would be left to act on it."""
 
 UsageSource = Literal["reported", "estimated", "reserved", "none"]
 Send = Callable[[float], Answer]
@@ -97,7 +99,7 @@ class _CallAccount:
 
     def send(self, send: Send) -> Called:
         """Send until it is answered, or attempts or time are used up."""
-        ends_s = self._seams.clock() + min(self._timeout_s, self._budget.remaining_s())
+        ends_s = self._seams.clock() + min(self._timeout_s, ANSWER_SHARE * self._budget.remaining_s())
         while True:
             try:
                 answer = send(max(0.001, ends_s - self._seams.clock()))

@@ -102,6 +102,10 @@ class LedgerJournal:
         """Since an action was last carried out."""
         return asked.faults_in_a_row(self._session.state)
 
+    def seconds_in_vain(self) -> float:
+        """Since an action was last carried out."""
+        return asked.seconds_in_vain(self._session.state)
+
     def count(self, fault: Fault) -> int:
         """Answers of this run with this fault."""
         calls = self._session.state.llm_calls.values()

@@ -188,6 +188,19 @@ def test_an_answer_that_never_came_in_time_is_charged_as_reserved(session: Sessi
     assert (late.fault, late.usage, late.output_tokens) == ("endpoint", "reserved", 4096)
 
 
+def test_a_model_that_wastes_the_budget_is_given_up_before_its_patience_ends(tmp_path: Path) -> None:
+    with session_in(tmp_path, brain="llm", budget_s=20_000.0) as session:
+        add_baseline(session)
+        for number in range(2):
+            asked = _lost(session, number)
+            session.ledger.append(k.LlmAnswered(id=asked.id, fault="endless", seconds=2_500.0))
+        with ScriptedLlm(policy=[MEASURE]).serving() as llm, brain_over(session, llm) as brain:
+            assert ask(session, brain).kind == "conclude"
+        assert not llm.questions
+        assert session.state.fell_back is not None
+        assert "2 faulty answers took 5000 s" in session.state.fell_back.reason
+
+
 def test_a_key_that_is_refused_is_not_tried_again(session: Session) -> None:
     with ScriptedLlm(policy=[], key="right").serving() as llm, brain_over(session, llm) as brain:
         ask(session, brain)

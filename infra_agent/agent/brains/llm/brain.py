@@ -22,6 +22,8 @@ from infra_agent.errors import BudgetSpent, EndpointError
 
 MARGIN_TOKENS = 256
 """Of the window, kept free: the estimate of a prompt's length is one."""
+VAIN_SHARE = 0.2
+"""Of the run's budget: faulty answers in a row may take no more, so that another brain still has time to tune."""
 MAX_DOSSIER_TOKENS = 6_000
 """A longer dossier costs more than it tells; everything left out can be asked for."""
 
@@ -70,16 +72,19 @@ class LlmBrain:
         while True:
             decision = self._journal.decided(dossier.turn, attempt)
             if decision is None:
-                self._require_patience()
+                self._require_patience(dossier)
                 decision = self._ask(dossier, mode, attempt, correction)
             if decision.actions:
                 return decision.actions[0]
             correction, attempt = decision.correction or correction, attempt + 1
 
-    def _require_patience(self) -> None:
+    def _require_patience(self, dossier: Dossier) -> None:
         faults = self._journal.faults_in_a_row()
         if faults > self._settings.corrections:
             raise _GaveUp(f"{faults} faulty answers or refused actions in a row")
+        lost_s = self._journal.seconds_in_vain()
+        if lost_s > VAIN_SHARE * dossier.budget_s:
+            raise _GaveUp(f"{faults} faulty answers took {lost_s:.0f} s of a budget of {dossier.budget_s:.0f} s")
 
     def _find_mode(self) -> Mode:
         """One short exchange per form of asking until one works; kept for the run."""

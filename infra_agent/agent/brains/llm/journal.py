@@ -43,6 +43,10 @@ class Journal(Protocol):
         """Faulty answers and refused actions since an action was last carried out."""
         ...
 
+    def seconds_in_vain(self) -> float:
+        """What faulty answers took since an action was last carried out."""
+        ...
+
     def count(self, fault: Fault) -> int:
         """How often an answer of this run had this fault."""
         ...
