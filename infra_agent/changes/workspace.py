@@ -166,9 +166,9 @@ class Workspace:
 
     def _begin(self, candidate: str) -> Path:
         part = self.path(f"{candidate}{_PART}")
-        for leftover in (part, self.path(candidate)):
-            if leftover.exists():
-                remove_tree(leftover)
+        self._discard(candidate)
+        if part.exists():
+            remove_tree(part)
         part.mkdir(parents=True)
         require_space(part, sum(source.size_bytes for source in self.sources))
         return part
@@ -201,7 +201,17 @@ class Workspace:
         others = [name for name in known if name not in (STOCK, wanted)]
         oldest = sorted(others, key=lambda name: self._used.index(name) if name in self._used else -1)
         for name in oldest[: max(0, len(others) - MAX_TREES + 1)]:
-            remove_tree(self.path(name))
+            self._discard(name)
+
+    def _discard(self, candidate: str) -> None:
+        """Remove a tree, under another name: one that a kill leaves half removed must not look like a whole one."""
+        tree, gone = self.path(candidate), self.path(f"{candidate}-gone{_PART}")
+        if not tree.exists():
+            return
+        if gone.exists():
+            remove_tree(gone)
+        tree.rename(gone)
+        remove_tree(gone)
 
 
 def build_workspace(
