@@ -63,7 +63,7 @@ class Server:
         """What is in effect inside the engine now; empty when it cannot tell. Stops the engine for some 0.1 s."""
         if self.reporter_directory is None:
             return {}
-        told = state.ask(self.base_url, self.state_path) if self.state_path else {}
+        told = state.ask(self.base_url, self.state_path, self.via) if self.state_path else {}
         return {**reporter.ask(self.reporter_directory).signals, **told}
 
     def memory_bytes(self) -> int | None:

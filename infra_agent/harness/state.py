@@ -6,16 +6,21 @@ Not covered: whether it tells the truth; nested values.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import httpx
+
+from probes.net.http import sync_client
 
 _TIMEOUT_S = 10.0
 _LARGEST_BYTES = 1 << 20
 
 
-def ask(base_url: str, path: str) -> dict[str, float | str | bool]:
-    """The signals; empty when the server does not answer with a JSON object."""
+def ask(base_url: str, path: str, via: Path | None = None) -> dict[str, float | str | bool]:
+    """The signals; empty when there is no JSON object to be had. `via`: the way to a server in a sandbox."""
     try:
-        response = httpx.get(base_url + path, timeout=_TIMEOUT_S, trust_env=False)
+        with sync_client(via, timeout=_TIMEOUT_S) as client:
+            response = client.get(base_url + path)
         document = response.json() if len(response.content) <= _LARGEST_BYTES else None
     except (httpx.HTTPError, ValueError):
         return {}
