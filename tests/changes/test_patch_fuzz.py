@@ -125,7 +125,10 @@ def test_a_damaged_diff_is_refused_or_applied_in_full(edits: list[tuple[str, int
         except ChangeRefused:
             assert everything(Path(name)) == before
             return
-        sent = [line for at, line in enumerate(lines) if line[:1] in ("+", "-") and not _is_header(lines, at)]
+        # What stands before the first pair of headers is prose, whatever it begins with.
+        begin = next((at for at in range(len(lines)) if _is_header(lines, at)), 0)
+        rest = range(begin, len(lines))
+        sent = [lines[at] for at in rest if lines[at][:1] in ("+", "-") and not _is_header(lines, at)]
         kept = [line for file in applied.patch.files for hunk in file.hunks for line in hunk.lines]
         assert len(sent) == sum(line.side is not Side.CONTEXT for line in kept)
         revert_patch(files, applied, SCOPE)
