@@ -195,7 +195,8 @@ def last_line(figures: Figures) -> str:
 def write(figures: Figures) -> None:
     """Renew what the reports and the page say."""
     RATES.write_text(json.dumps(worst_rates(figures), indent=1) + "\n", encoding="utf-8")
-    FIGURES.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    kept = {name: value for name, value in figures.items() if name != "wall_s"}
+    FIGURES.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
     PAGE.write_text(tables.inserted(PAGE.read_text(encoding="utf-8"), figures), encoding="utf-8")
 
 

@@ -8,7 +8,7 @@ from infra_agent.harness.ladder import End, estimate_data_fields, give_verdict
 from infra_agent.harness.noise import record_noise
 from infra_agent.harness.proving import CANDIDATE_FAULT, DISTURBED, block_wall_s, look_at
 from infra_agent.harness.session import Session
-from infra_agent.judge.decide import MAX_BLOCKS, cause
+from infra_agent.judge.decide import MAX_BLOCKS
 from infra_agent.judge.plan import LOOKS
 from infra_agent.judge.types import Look
 from infra_agent.ledger import kinds as k
@@ -58,7 +58,7 @@ def _end(session: Session, candidate_id: str, stage: Stage, look: Look) -> End:
     bad = [b for b in session.state.candidates[candidate_id].blocks if b.stage == stage and not b.valid]
     futile = "; stopped early: no gain in sight" if look.decision is None else ""
     again = f"; {len(bad)} blocks were not valid and measured again, e.g. {bad[-1].reason}" if bad else ""
-    return End(decision, cause(look) or "unclear", "load", look.reason + futile + again, evidence, estimate)
+    return End(decision, look.cause or "unclear", "load", look.reason + futile + again, evidence, estimate)
 
 
 def _failed_blocks(session: Session, candidate_id: str, stage: Stage, error: StackError) -> End:

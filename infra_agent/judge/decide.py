@@ -26,12 +26,13 @@ from numpy.typing import NDArray
 from infra_agent.judge.estimate import FloatArray, estimate, sd_floor, t_quantile
 from infra_agent.judge.plan import LOOKS
 from infra_agent.judge.spending import SPENDING
-from infra_agent.judge.types import Decision, Estimate, Guard, Look
+from infra_agent.judge.types import Cause, Decision, Estimate, Guard, Look
 
 DEFAULT_THRESHOLD = 0.01
 MAX_BLOCKS = LOOKS[-1]
 
 GO_ON, BETTER, SLOWER, NO_GAIN = 0, 1, -1, -2
+Decided = tuple[Decision | None, Cause | None, str]
 
 
 def decide(
@@ -55,8 +56,11 @@ def decide(
     found = estimate(log_ratios, alpha)
     code = int(classify(np.array([found.ratio]), np.array([found.low]), np.array([found.high]), threshold)[0])
     upcoming = next_look(blocks_done, max_blocks)
-    decision, reason = _guarded(code, guards, _seen(found), upcoming) or _words(code, found, threshold, upcoming)
-    return Look(blocks=blocks_done, alpha=alpha, estimate=found, decision=decision, reason=reason, guards=tuple(guards))
+    decision, why, reason = _guarded(code, guards, _seen(found), upcoming) or _words(code, found, threshold, upcoming)
+    return Look(
+        blocks=blocks_done, alpha=alpha, estimate=found, decision=decision, cause=why, reason=reason,
+        guards=tuple(guards),
+    )  # fmt: skip
 
 
 def classify(ratio: FloatArray, low: FloatArray, high: FloatArray, threshold: float) -> NDArray[np.int8]:
@@ -69,20 +73,6 @@ def classify(ratio: FloatArray, low: FloatArray, high: FloatArray, threshold: fl
 def next_look(blocks_done: int, max_blocks: int = MAX_BLOCKS) -> int | None:
     """The next planned look above `blocks_done`, or None when there is none within `max_blocks`."""
     return next((look for look in LOOKS if blocks_done < look <= max_blocks), None)
-
-
-def cause(look: Look) -> Literal["proved", "slower", "no_gain", "unclear", "infeasible", "stalls"] | None:
-    """Why the look decided as it did, as one word; None while it has not."""
-    if look.decision is None:
-        return None
-    if look.decision is Decision.ACCEPTED:
-        return "proved"
-    if look.decision is Decision.REJECTED:
-        broken = next((guard for guard in look.guards if guard.state == "broken"), None)
-        if broken is not None and look.estimate.high >= 1.0:
-            return broken.cause
-        return "slower" if look.estimate.high < 1.0 else "no_gain"
-    return "unclear"
 
 
 def goal_reached(estimate: Estimate, target_ratio: float) -> Literal["met", "not_met", "undecided"]:
@@ -117,36 +107,37 @@ def blocks_needed(
     return next((look for look in LOOKS if effect >= provable_ratio(sd_log, look, practical, power)), None)
 
 
-def _guarded(code: int, guards: Sequence[Guard], seen: str, upcoming: int | None) -> tuple[Decision | None, str] | None:
+def _guarded(code: int, guards: Sequence[Guard], seen: str, upcoming: int | None) -> Decided | None:
     """What the guards decide; None when they leave it to the gain. A loss needs no guard to be rejected."""
     if code in (SLOWER, NO_GAIN):
         return None
-    broken = [guard.reason for guard in guards if guard.state == "broken"]
-    if broken:
-        return Decision.REJECTED, f"{seen}, but {broken[0]}"
+    broken = next((guard for guard in guards if guard.state == "broken"), None)
+    if broken is not None:
+        return Decision.REJECTED, broken.cause, f"{seen}, but {broken.reason}"
     left = [guard.reason for guard in guards if guard.state == "open"]
     if code != BETTER or not left:
         return None
     if upcoming is not None:
-        return None, f"{seen}: better than the base, but {left[0]}; the next look is at {upcoming} blocks"
-    return Decision.INCONCLUSIVE, f"{seen}: better than the base, but not accepted: {left[0]}"
+        return None, None, f"{seen}: better than the base, but {left[0]}; the next look is at {upcoming} blocks"
+    return Decision.INCONCLUSIVE, "unclear", f"{seen}: better than the base, but not accepted: {left[0]}"
 
 
 def _seen(found: Estimate) -> str:
     return f"x{found.ratio:.4g} [{found.low:.4g}, {found.high:.4g}] over {found.n} blocks"
 
 
-def _words(code: int, found: Estimate, threshold: float, upcoming: int | None) -> tuple[Decision | None, str]:
+def _words(code: int, found: Estimate, threshold: float, upcoming: int | None) -> Decided:
     seen = _seen(found)
     if code == BETTER:
-        return Decision.ACCEPTED, f"{seen}: better than the base, and by at least {100 * threshold:g} %"
+        return Decision.ACCEPTED, "proved", f"{seen}: better than the base, and by at least {100 * threshold:g} %"
     if code == SLOWER:
-        return Decision.REJECTED, f"{seen}: worse than the base"
+        return Decision.REJECTED, "slower", f"{seen}: worse than the base"
     if code == NO_GAIN:
-        return Decision.REJECTED, f"{seen}: a gain of {100 * threshold:g} % is ruled out"
+        return Decision.REJECTED, "no_gain", f"{seen}: a gain of {100 * threshold:g} % is ruled out"
     if upcoming is not None:
-        return None, f"{seen}: not settled; the next look is at {upcoming} blocks"
-    return Decision.INCONCLUSIVE, f"{seen}: not settled at the last look; neither a gain nor its absence is shown"
+        return None, None, f"{seen}: not settled; the next look is at {upcoming} blocks"
+    text = f"{seen}: not settled at the last look; neither a gain nor its absence is shown"
+    return Decision.INCONCLUSIVE, "unclear", text
 
 
 def _names(max_blocks: int) -> str:

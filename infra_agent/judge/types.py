@@ -56,7 +56,8 @@ class Difference:
     confidence: float
 
 
-Cause = Literal["infeasible", "stalls", "unclear"]
+Cause = Literal["proved", "slower", "no_gain", "unclear", "infeasible", "stalls"]
+"""Why a look decided as it did."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,11 +76,12 @@ class Guard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """One planned look at the data: the decision so far, or None to go on measuring."""
+    """One planned look at the data: the decision so far and its cause, or None to go on measuring."""
 
     blocks: int
     alpha: float
     estimate: Estimate
     decision: Decision | None
     reason: str
+    cause: Cause | None = None
     guards: tuple[Guard, ...] = ()

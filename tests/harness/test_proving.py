@@ -16,7 +16,6 @@ from infra_agent.goal.model import Constraints, Limit, Metric, Statistic
 from infra_agent.harness.proving import MAX_DISTURBED_IN_A_ROW, look_at, measure_blocks
 from infra_agent.harness.session import Session
 from infra_agent.harness.verdicts import judge_candidate
-from infra_agent.judge.decide import cause
 from infra_agent.judge.plan import plan_blocks
 from infra_agent.judge.types import Decision
 from infra_agent.ledger import kinds as k
@@ -213,7 +212,7 @@ def test_a_constraint_is_judged_on_the_same_blocks_and_must_be_shown_to_hold(
     recorded(monkeypatch, window)
     with session_in(tmp_path, goal=CONSTRAINED) as session:
         look = prove(session)
-    assert (look.decision, cause(look)) == (decision, why)
+    assert (look.decision, look.cause) == (decision, why)
     assert look.guards[0].name == "ttft_s at most x1.05 of the base"
     if decision is Decision.ACCEPTED:
         assert look.blocks > 3  # three launches cannot show that 5 % is kept

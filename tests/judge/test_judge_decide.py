@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from infra_agent.judge.decide import SPENDING, blocks_needed, cause, decide, goal_reached, next_look
+from infra_agent.judge.decide import SPENDING, blocks_needed, decide, goal_reached, next_look
 from infra_agent.judge.estimate import estimate
 from infra_agent.judge.plan import LOOKS
 from infra_agent.judge.types import Decision, Guard
@@ -34,9 +34,9 @@ def looks_data(draw: st.DrawFn) -> list[float]:
 @pytest.mark.parametrize("blocks", LOOKS)
 def test_every_look_can_accept_and_can_call_a_loss(blocks):
     gain = decide(around(0.7, blocks), blocks)
-    assert (gain.decision, cause(gain)) == (Decision.ACCEPTED, "proved")
+    assert (gain.decision, gain.cause) == (Decision.ACCEPTED, "proved")
     loss = decide(around(-0.7, blocks), blocks)
-    assert (loss.decision, cause(loss)) == (Decision.REJECTED, "slower")
+    assert (loss.decision, loss.cause) == (Decision.REJECTED, "slower")
     assert gain.alpha == SPENDING[blocks] == pytest.approx(1 - gain.estimate.confidence)
 
 
@@ -48,7 +48,7 @@ def test_three_blocks_settle_only_large_effects():
 def test_a_gain_too_small_to_matter_is_rejected_as_no_gain():
     look = decide(around(0.004, 9, width=0.1), 9)
     assert look.estimate.low > 1
-    assert (look.decision, cause(look)) == (Decision.REJECTED, "no_gain")
+    assert (look.decision, look.cause) == (Decision.REJECTED, "no_gain")
     assert "1 %" in look.reason
 
 
@@ -73,10 +73,10 @@ def test_noise_goes_on_and_is_inconclusive_only_at_the_last_look():
     for blocks in LOOKS[:-1]:
         look = decide(logs[:blocks], blocks)
         assert look.decision is None
-        assert cause(look) is None
+        assert look.cause is None
         assert f"next look is at {next_look(blocks)} blocks" in look.reason
     last = decide(logs, 16)
-    assert (last.decision, cause(last)) == (Decision.INCONCLUSIVE, "unclear")
+    assert (last.decision, last.cause) == (Decision.INCONCLUSIVE, "unclear")
 
 
 def test_a_lower_ceiling_makes_an_earlier_look_the_last():
@@ -104,7 +104,7 @@ def test_accepted_means_an_interval_above_one_and_an_estimate_at_the_threshold(l
 def test_swapping_the_arms_of_an_accepted_candidate_gives_a_loss(logs):
     if decide(logs, len(logs)).decision is Decision.ACCEPTED:
         mirrored = decide([-x for x in logs], len(logs))
-        assert (mirrored.decision, cause(mirrored)) == (Decision.REJECTED, "slower")
+        assert (mirrored.decision, mirrored.cause) == (Decision.REJECTED, "slower")
 
 
 @given(looks_data(), st.randoms(use_true_random=False))
@@ -180,22 +180,28 @@ def test_a_gain_is_accepted_only_when_every_guard_holds():
     assert waits.decision is None
     assert "x is not shown to hold; the next look is at 12 blocks" in waits.reason
     ends = decide(logs, 9, max_blocks=9, guards=[OPEN])
-    assert (ends.decision, cause(ends)) == (Decision.INCONCLUSIVE, "unclear")
+    assert (ends.decision, ends.cause) == (Decision.INCONCLUSIVE, "unclear")
 
 
 def test_a_broken_guard_rejects_before_the_gain_is_settled():
     look = decide(around(0.02, 3), 3, guards=[OPEN, BROKEN])
-    assert (look.decision, cause(look)) == (Decision.REJECTED, "infeasible")
+    assert (look.decision, look.cause) == (Decision.REJECTED, "infeasible")
     assert "y is broken" in look.reason
 
 
 def test_a_loss_is_a_loss_whatever_the_guards_say():
     for guards in ([OPEN], [BROKEN], [HOLDS]):
         look = decide(around(-0.1, 9), 9, guards=guards)
-        assert (look.decision, cause(look)) == (Decision.REJECTED, "slower")
+        assert (look.decision, look.cause) == (Decision.REJECTED, "slower")
 
 
 def test_an_open_guard_does_not_hurry_what_the_gain_has_not_settled():
     look = decide(around(0.02, 3), 3, guards=[OPEN])
     assert look.decision is None
     assert "not settled" in look.reason
+
+
+def test_a_candidate_without_a_gain_that_matters_is_rejected_as_that_whatever_its_guards_say():
+    look = decide(around(0.004, 9, width=0.1), 9, guards=[BROKEN])
+    assert (look.decision, look.cause) == (Decision.REJECTED, "no_gain")
+    assert "ruled out" in look.reason
