@@ -14,8 +14,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
-
 from infra_agent.errors import ConfigError
 from infra_agent.harness import ports, reporter, state
 from infra_agent.harness.environment import child_env, secret_values
@@ -60,14 +58,8 @@ class Server:
         """What is in effect inside the engine now; empty when it cannot tell. Stops the engine for some 0.1 s."""
         if self.reporter_directory is None:
             return {}
-        return {**reporter.ask(self.reporter_directory).signals, **self._told()}
-
-    def _told(self) -> dict[str, float | str | bool]:
-        """What a server of one's own says about itself."""
-        if self.state_path is None:
-            return {}
-        with httpx.Client(base_url=self.base_url, trust_env=False) as client:
-            return state.ask(client, self.state_path)
+        told = state.ask(self.base_url, self.state_path) if self.state_path else {}
+        return {**reporter.ask(self.reporter_directory).signals, **told}
 
     def memory_bytes(self) -> int | None:
         """Peak resident memory of the engine's tree so far."""

@@ -12,10 +12,10 @@ _TIMEOUT_S = 10.0
 _LARGEST_BYTES = 1 << 20
 
 
-def ask(client: httpx.Client, path: str) -> dict[str, float | str | bool]:
-    """The signals; empty when the server behind the client does not answer with a JSON object."""
+def ask(base_url: str, path: str) -> dict[str, float | str | bool]:
+    """The signals; empty when the server does not answer with a JSON object."""
     try:
-        response = client.get(path, timeout=_TIMEOUT_S)
+        response = httpx.get(base_url + path, timeout=_TIMEOUT_S, trust_env=False)
         document = response.json() if len(response.content) <= _LARGEST_BYTES else None
     except (httpx.HTTPError, ValueError):
         return {}

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
-import httpx
 import pytest
 
 from infra_agent.harness import state
@@ -43,19 +42,14 @@ def url() -> Iterator[str]:
         thread.join()
 
 
-def ask(url: str, path: str) -> dict[str, float | str | bool]:
-    with httpx.Client(base_url=url, trust_env=False) as client:
-        return state.ask(client, path)
-
-
 def test_plain_values_become_signals(url: str) -> None:
-    assert ask(url, "/state") == {"state.workers": 4, "state.mode": "fast", "state.on": True}
+    assert state.ask(url, "/state") == {"state.workers": 4, "state.mode": "fast", "state.on": True}
 
 
 @pytest.mark.parametrize("path", ["/list", "/text", "/error", "/huge", "/absent"])
 def test_anything_else_says_nothing(url: str, path: str) -> None:
-    assert ask(url, path) == {}
+    assert state.ask(url, path) == {}
 
 
 def test_a_server_that_is_gone_says_nothing() -> None:
-    assert ask("http://127.0.0.1:9", "/state") == {}
+    assert state.ask("http://127.0.0.1:9", "/state") == {}
