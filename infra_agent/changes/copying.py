@@ -44,19 +44,6 @@ def copy_files(origin: Path, files: Iterable[str], target: Path) -> int:
     return total
 
 
-def copy_tree(origin: Path, target: Path) -> None:
-    """Copy a whole directory of files and links."""
-    files = []
-    for folder, folders, names in os.walk(origin):
-        links = [name for name in folders if (Path(folder) / name).is_symlink()]
-        here = Path(folder).relative_to(origin)
-        files += [(here / name).as_posix() for name in sorted([*names, *links])]
-        for name in folders:
-            if name not in links:
-                (target / here / name).mkdir(parents=True, exist_ok=True)
-    copy_files(origin, files, target)
-
-
 def require_space(place: Path, needed_bytes: int) -> None:
     """Raise ConfigError before a copy that would fill the disk."""
     free = shutil.disk_usage(place).free

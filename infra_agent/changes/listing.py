@@ -13,11 +13,12 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from infra_agent.changes.repository import Repository, find_repository
+from infra_agent.changes.tree import files_below
 from infra_agent.changes.validate import LARGEST_FILE_BYTES
 from infra_agent.errors import ConfigError
 
@@ -29,6 +30,7 @@ _LEFT_OUT = frozenset(
 )
 _SHARED_FOLDERS = frozenset({"node_modules", ".tox", ".nox"})
 _ENVIRONMENT = "pyvenv.cfg"
+_DEEPEST = 16
 
 
 class Listing(NamedTuple):
@@ -43,14 +45,16 @@ def list_source(origin: Path, leave_out: Sequence[Path] = (), *, installed: bool
 
     `installed`: a package, which is taken whole whatever repository its environment happens to lie in.
     """
-    files, ignored = (list(_plain_listing(origin)), list[str]()) if installed else _found(origin)
+    files, ignored = (_plain_listing(origin), list[str]()) if installed else _found(origin)
     _require_inside([*files, *ignored])
     skipped = {path.relative_to(origin).as_posix() for path in leave_out if path.is_relative_to(origin)}
     environments = {path.rpartition("/")[0] for path in files if path.rpartition("/")[2] == _ENVIRONMENT} - {""}
     shared = {path.rstrip("/") for path in ignored} | environments
     shared |= {_up_to(path, _SHARED_FOLDERS) for path in files} - {""}
     shared = {path for path in shared if not _below(path, skipped) and not _left_out(path)}
-    skipped |= {path for path in files if (origin / path).is_symlink()}
+    # A link is copied as a link, ignored or not; what lies behind one is not listed.
+    links = {path for path in {*files, *shared} if (origin / path).is_symlink()}
+    files, shared, skipped = [*files, *sorted(links)], shared - links, skipped | links
     kept = []
     for path in dict.fromkeys(files):
         if _left_out(path) or _below(path, skipped, or_same=False) or _below(path, shared):
@@ -63,17 +67,19 @@ def list_source(origin: Path, leave_out: Sequence[Path] = (), *, installed: bool
     return _bounded(origin, kept, sorted(path for path in shared if _is_outermost(path, shared, origin)))
 
 
-def _found(origin: Path) -> tuple[list[str], list[str]]:
-    """Files, and ignored entries (directories end with a slash)."""
+def _found(origin: Path, depth: int = 0) -> tuple[list[str], list[str]]:
+    """Files, and ignored entries (directories end with a slash). `depth`: how many repositories lie around it."""
+    if depth > _DEEPEST:
+        raise ConfigError(f"more than {_DEEPEST} repositories lie inside one another: {origin}", where="stack.sources")
     repository = find_repository(origin)
     if repository is not None:
-        files, ignored = _git_listing(repository, origin)
+        files, ignored = _git_listing(repository, origin, depth)
         if files or origin == repository.root:
             return files, ignored
-    return list(_plain_listing(origin)), []
+    return _plain_listing(origin), []
 
 
-def _git_listing(repository: Repository, origin: Path) -> tuple[list[str], list[str]]:
+def _git_listing(repository: Repository, origin: Path, depth: int) -> tuple[list[str], list[str]]:
     prefix = origin.relative_to(repository.root).as_posix()
     with tempfile.TemporaryDirectory(prefix="infra-agent-list-") as folder:
         git = repository.reader(Path(folder) / "git")
@@ -91,16 +97,16 @@ def _git_listing(repository: Repository, origin: Path) -> tuple[list[str], list[
     below = _relative([*dict.fromkeys(files)], prefix)
     inside_ignored = _relative(ignored, prefix)
     for path in _relative(nested, prefix):
-        more, hidden = _nested(origin / path)
+        more, hidden = _nested(origin / path, depth + 1)
         folder_name = path.rstrip("/")
         below += [f"{folder_name}/{name}" for name in more]
         inside_ignored += [f"{folder_name}/{name}" for name in hidden]
     return below, inside_ignored
 
 
-def _nested(folder: Path) -> tuple[list[str], list[str]]:
+def _nested(folder: Path, depth: int) -> tuple[list[str], list[str]]:
     """A submodule or a repository inside another: its own files, as plain files."""
-    return _found(folder.resolve()) if folder.is_dir() and not folder.is_symlink() else ([], [])
+    return _found(folder.resolve(), depth) if folder.is_dir() and not folder.is_symlink() else ([], [])
 
 
 def _require_inside(paths: Iterable[str]) -> None:
@@ -110,13 +116,8 @@ def _require_inside(paths: Iterable[str]) -> None:
             raise ConfigError(f"the repository names a file outside itself: {path!r}", where="stack.sources")
 
 
-def _plain_listing(origin: Path) -> Iterator[str]:
-    for folder, folders, names in os.walk(origin):
-        here = Path(folder).relative_to(origin).as_posix()
-        inside = "" if here == "." else f"{here}/"
-        links = [name for name in folders if (Path(folder) / name).is_symlink()]
-        folders[:] = sorted(name for name in folders if name not in _LEFT_OUT and name not in links)
-        yield from (f"{inside}{name}" for name in sorted([*names, *links]))
+def _plain_listing(origin: Path) -> list[str]:
+    return sorted(path for path, _ in files_below(origin, leave_out=_LEFT_OUT))
 
 
 def _words(output: bytes) -> list[str]:
@@ -149,7 +150,7 @@ def _below(path: str, folders: set[str], *, or_same: bool = True) -> bool:
 def _is_outermost(path: str, shared: set[str], origin: Path) -> bool:
     parts = path.split("/")
     inside = any("/".join(parts[:count]) in shared for count in range(1, len(parts)))
-    return not inside and os.path.lexists(origin / path) and not (origin / path).is_symlink()
+    return not inside and (origin / path).exists()
 
 
 def _size(path: Path) -> int | None:

@@ -41,21 +41,29 @@ def digest_of(entries: Mapping[str, Entry]) -> str:
 
 def tree_entries(root: Path, without: Collection[str] = ()) -> dict[str, Entry]:
     """Path → entry of everything below `root`."""
-    left_out = frozenset(without)
-    return {path: _entry(found) for path, found in _walk(root, "", left_out)}
+    return {path: _entry(found) for path, found in files_below(root, without=without)}
 
 
-def _walk(directory: Path | str, above: str, left_out: frozenset[str]) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    with os.scandir(directory) as found:
-        entries = sorted(found, key=lambda entry: os.fsencode(entry.name))
-    for entry in entries:
-        path = f"{above}{entry.name}"
-        if path in left_out:
-            continue
-        if entry.is_dir(follow_symlinks=False):
-            yield from _walk(entry.path, f"{path}/", left_out)
-        else:
-            yield path, entry
+def files_below(
+    root: Path, *, without: Collection[str] = (), leave_out: Collection[str] = ()
+) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Every file and link below `root`, in no order; links to directories are links. However deep, without recursion.
+
+    `without` are paths below `root`, `leave_out` names of files or directories anywhere.
+    """
+    paths, names = frozenset(without), frozenset(leave_out)
+    pending = [(str(root), "")]
+    while pending:
+        directory, above = pending.pop()
+        with os.scandir(directory) as found:
+            for entry in found:
+                path = f"{above}{entry.name}"
+                if path in paths or entry.name in names:
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append((entry.path, f"{path}/"))
+                else:
+                    yield path, entry
 
 
 def _entry(found: os.DirEntry[str]) -> Entry:

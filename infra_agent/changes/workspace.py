@@ -18,13 +18,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from infra_agent.changes.apply import Applied, apply_patch, revert_patch
-from infra_agent.changes.copying import copy_files, copy_tree, remove_tree, require_space
+from infra_agent.changes.copying import copy_files, remove_tree, require_space
 from infra_agent.changes.git import Blob, Git
 from infra_agent.changes.listing import list_source
 from infra_agent.changes.patch import Patch
 from infra_agent.changes.scope import Scope
 from infra_agent.changes.sources import Source
-from infra_agent.changes.tree import Entry, digest_of, tree_entries
+from infra_agent.changes.tree import Entry, digest_of, files_below, tree_entries
 from infra_agent.changes.tree_files import TreeFiles
 from infra_agent.errors import ConfigError
 
@@ -94,7 +94,8 @@ class Workspace:
         self._make_room(candidate)
         part = self._begin(candidate)
         try:
-            copy_tree(source, part)
+            copy_files(source, sorted(path for path, _ in files_below(source, without=self.scope.shared)), part)
+            self._complete(part)
             before = self._entries(part)
             if digest_of(before) != base_digest:
                 raise ConfigError(f"the tree of {base} changed while it was copied", where=str(source))

@@ -222,6 +222,39 @@ def test_runs_inside_the_source_are_a_hole_and_are_not_copied_into_themselves(tm
         assert (workspace.path(STOCK) / "app/runs").is_dir()
 
 
+def test_links_are_links_whether_ignored_or_not_and_nothing_behind_them_is_taken(tmp_path: Path) -> None:
+    app = repository(tmp_path / "app", {"server.py": SERVER, ".gitignore": "weights\n"})
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/secret.py").write_text("x\n")
+    (app / "weights").symlink_to(tmp_path / "data")
+    (app / "also").symlink_to(tmp_path / "data")
+    workspace = built(tmp_path / "runs/R", app)
+    assert names(workspace) == {"app/server.py", "app/.gitignore", "app/weights", "app/also"}
+    assert workspace.sources[0].shared == ()
+    with pytest.raises(ChangeRefused) as caught:
+        add(workspace, "C1", "--- a/weights/secret.py\n+++ b/weights/secret.py\n@@ -1 +1 @@\n-x\n+y\n")
+    assert caught.value.reason == Reason.SYMLINK
+    assert (tmp_path / "data/secret.py").read_text() == "x\n"
+
+
+def test_a_very_deep_directory_is_read_without_recursion(tmp_path: Path) -> None:
+    app = tmp_path / "app"
+    app.mkdir()
+    (app / "server.py").write_text(SERVER)
+    here = os.open(app, os.O_RDONLY)
+    for _ in range(1200):
+        os.mkdir("d", dir_fd=here)
+        below = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+    try:
+        assert tree_digest(app)
+        assert names(built(tmp_path / "elsewhere/R", app)) == {"app/server.py"}
+    finally:
+        subprocess.run(["rm", "-rf", str(app / "d")], check=True)
+
+
 def test_a_directory_inside_a_repository_is_listed_by_that_repository(tmp_path: Path) -> None:
     top = repository(tmp_path / "top", {"engine/server.py": SERVER, "other.py": "x\n", ".gitignore": "*.tmp\n"})
     (top / "engine/x.tmp").write_text("x")
