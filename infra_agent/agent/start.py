@@ -215,7 +215,7 @@ def _session(
 ) -> Iterator[Session]:
     stack = started.stack
     budget = Budget(started.budget_s, clock, spent_s, caps=started.goal.budget, book=LedgerBook(ledger))
-    workspace = open_workspace(ledger, walls, narrator, clock)
+    workspace = open_workspace(ledger, stack, walls, narrator, clock)
     with OracleHolder(stack, walls, ledger.run_dir / "scratch" / "oracle") as oracle:
         try:
             yield Session(

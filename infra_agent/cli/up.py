@@ -112,7 +112,7 @@ def accepted_code(run_ref: str | None, stack: Stack, walls: Walls) -> tuple[tupl
             f"the accepted patch cannot be served: {reason}", hint="use --stock, or apply the patch yourself"
         )
     workspace = reopen(run_dir, stack, state.workspace)
-    return patches, launch_sources(workspace, state, walls, state.best)
+    return patches, launch_sources(workspace, stack, state, walls, state.best)
 
 
 def _ready_stack(stack_ref: str | None) -> Stack:

@@ -61,28 +61,30 @@ def why_no_code(goal: Goal, stack: Stack, walls: Walls) -> str:
     return ""
 
 
-def open_workspace(ledger: Ledger, walls: Walls, narrator: Narrator, clock: Callable[[], float]) -> Workspace | None:
+def open_workspace(
+    ledger: Ledger, stack: Stack, walls: Walls, narrator: Narrator, clock: Callable[[], float]
+) -> Workspace | None:
     """The run's copy of the sources, made now or by an earlier session; None when code cannot be changed."""
     state = ledger.state()
-    started = state.started
-    reason = why_no_code(started.goal, started.stack, walls)
+    goal = state.started.goal
+    reason = why_no_code(goal, stack, walls)
     if reason:
-        if started.goal.scope.code and state.sessions == 1:
+        if goal.scope.code and state.sessions == 1:
             ledger.append(k.Note(topic="degraded", text=f"code could not be changed in this run: {reason}"))
             narrator.line("Sources", f"code cannot be changed: {reason}")
         return None
     if state.workspace is not None:
-        workspace = reopen(ledger.run_dir, started.stack, state.workspace)
+        workspace = reopen(ledger.run_dir, stack, state.workspace)
         workspace.remove_leftovers()
         return workspace
     began_s = clock()
     narrator.status("copying the sources")
     workspace = build_workspace(
         ledger.run_dir,
-        resolve_sources(started.stack),
-        patchable=started.stack.patchable,
-        protected=started.stack.protected,
-        judged_by=_judged_by(started.stack),
+        resolve_sources(stack),
+        patchable=stack.patchable,
+        protected=stack.protected,
+        judged_by=_judged_by(stack),
         when_s=int(datetime.fromisoformat(state.started_ts).timestamp()),
     )
     ready = k.WorkspaceReady(
@@ -115,9 +117,13 @@ def reopen(run_dir: Path, stack: Stack, ready: k.WorkspaceReady) -> Workspace:
     return Workspace(run_dir=run_dir, sources=sources, scope=scope, stock=ready.tree)
 
 
-def launch_sources(workspace: Workspace | None, state: RunState, walls: Walls, candidate: str) -> LaunchSources:
-    """What a candidate's launch runs on. Raises ConfigError when its tree can no longer be made as it was."""
-    stack = state.started.stack
+def launch_sources(
+    workspace: Workspace | None, stack: Stack, state: RunState, walls: Walls, candidate: str
+) -> LaunchSources:
+    """What a candidate's launch runs on. `stack`: with its secrets, which the one in the ledger has not.
+
+    Raises ConfigError when its tree can no longer be made as it was.
+    """
     if workspace is None:
         return LaunchSources(stack=stack)
     digest = tree_of(state, candidate)

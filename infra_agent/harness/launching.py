@@ -49,7 +49,7 @@ def launched(
         with _attached(session, candidate, launch_id, arm, purpose, lane) as launch:
             yield launch
         return
-    sources = launch_sources(session.workspace, session.state, session.walls, candidate)
+    sources = launch_sources(session.workspace, session.stack, session.state, session.walls, candidate)
     plan = session.engine.plan(sources.stack, session.settings_of(candidate), free_port())
     scratch = session.run_dir.absolute() / "scratch" / launch_id
     log = _log_path(session, launch_id)

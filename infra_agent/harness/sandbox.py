@@ -16,6 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+import infra_agent
+import probes
 from infra_agent.errors import SandboxUnavailable
 from infra_agent.harness.mounts import never_visible, system_arguments, system_paths
 from infra_agent.harness.overlays import NO_OVERLAYS, Overlays, overlay_arguments
@@ -33,6 +35,8 @@ NO_SANDBOX = "pass --no-sandbox to run the engine without walls; the log and the
 _RESOLVER = Path("/etc/resolv.conf")
 _INSIDE = Path(__file__).with_name("inside.py")
 _CONNECTOR = Path(connector.__file__)
+# An interpreter that this program is installed in brings the judge's code along: a launch sees only the parts it needs.
+_OWN = (Path(infra_agent.__file__).parent, Path(probes.__file__).parent)
 _USER_SPACE = ("--unshare-user", "--disable-userns")
 # Where bubblewrap is setuid, or this kernel gives root no user namespace.
 _SIMPLER_USER_SPACE = ("--unshare-user-try",)
@@ -149,11 +153,15 @@ def _binds(
 
     What is only mentioned and lies in a writable directory stays writable; `readable` protects it there.
     """
-    seen = visible_paths(argv, env, system=system_paths(), never=tuple(never_visible()), readable=readable)
+    system = system_paths()
+    seen = visible_paths(argv, env, system=system, never=tuple(never_visible()), readable=readable)
     inside = {path for path in seen if path not in readable and any(path.is_relative_to(each) for each in writable)}
     binds = {path: "--ro-bind" for path in seen if path not in inside} | {path: "--bind" for path in writable}
-    in_order = sorted(binds.items(), key=lambda bind: (len(bind[0].parts), bind[0]))
-    return [word for path, how in in_order for word in (how, str(path), str(path))]
+    hidden = [path for path in _OWN if path not in binds and any(path.is_relative_to(p) for p in (*system, *binds))]
+    words = {path: (how, str(path), str(path)) for path, how in binds.items()}
+    words |= {path: ("--tmpfs", str(path)) for path in hidden}
+    in_order = sorted(words.items(), key=lambda item: (len(item[0].parts), item[0]))
+    return [word for _, each in in_order for word in each] + [w for p in hidden for w in ("--remount-ro", str(p))]
 
 
 def _first_program(hand_over: int | None, tasks: int | None) -> list[str]:

@@ -70,7 +70,7 @@ def code_session(folder: Path, walls: Walls = WALLS, stack: Stack | None = None)
     """A session that may change code, with stock measured; nothing is launched."""
     with session_in(folder, CODE_GOAL, stack or stack_of(folder)) as made:
         session = replace(made, walls=walls)
-        workspace = open_workspace(session.ledger, walls, session.narrator, session.clock)
+        workspace = open_workspace(session.ledger, session.stack, walls, session.narrator, session.clock)
         session = replace(session, workspace=workspace)
         _measured(session)
         yield session
@@ -230,7 +230,7 @@ def test_every_arm_runs_on_the_runs_own_tree_and_differs_in_the_patch_alone(tmp_
     with code_session(tmp_path) as session:
         propose(session, FASTER)
         app = (tmp_path / "app").resolve()
-        seen = {c: launch_sources(session.workspace, session.state, WALLS, c) for c in ("stock", "C1")}
+        seen = {c: launch_sources(session.workspace, session.stack, session.state, WALLS, c) for c in ("stock", "C1")}
         for candidate, sources in seen.items():
             tree = sources.overlays[app]
             assert tree == session.run_dir.absolute() / "workspace" / candidate / "app"
@@ -238,7 +238,7 @@ def test_every_arm_runs_on_the_runs_own_tree_and_differs_in_the_patch_alone(tmp_
             assert sources.stack == session.stack
         assert seen["stock"].env == seen["C1"].env
         assert seen["stock"].overlays.keys() == seen["C1"].overlays.keys()
-        assert launch_sources(None, session.state, WALLS, "stock").overlays == {}
+        assert launch_sources(None, session.stack, session.state, WALLS, "stock").overlays == {}
 
 
 def test_the_title_names_two_files_and_counts_the_rest() -> None:

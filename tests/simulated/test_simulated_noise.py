@@ -13,7 +13,7 @@ import pytest
 from simulated.stacks import COMMAND, GOAL, attached_stack_file, events_of, report_of, run, stack_file, tune
 
 BATCHING = {"continuous_batching": [True]}
-SMALL = "at 4 concurrent requests, raise output tokens per second by 1 % within 10 minutes"
+SMALL = "at 4 concurrent requests, raise output tokens per second by 0.2 % within 10 minutes"
 
 
 def test_the_noise_is_measured_once_kept_and_said_before_a_run_spends_anything(tmp_path: Path) -> None:
@@ -30,7 +30,7 @@ def test_the_noise_is_measured_once_kept_and_said_before_a_run_spends_anything(t
     refused = tune(tmp_path, goal=SMALL, **state)
     report = report_of(tmp_path)
     assert refused.returncode == 1, refused.stderr
-    assert "Cannot prove 1 % here in 10 min; can prove" in report["outcome"]["sentence"]
+    assert "Cannot prove 0.2 % here in 10 min; can prove" in report["outcome"]["sentence"]
     assert report["candidates"] == []
     assert report["noise"]["source"] == "calibrated"
     told = [line for line in refused.stderr.splitlines() if "Noise" in line]
