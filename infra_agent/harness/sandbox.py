@@ -158,8 +158,8 @@ def _binds(
     inside = {path for path in seen if path not in readable and any(path.is_relative_to(each) for each in writable)}
     binds = {path: "--ro-bind" for path in seen if path not in inside} | {path: "--bind" for path in writable}
     hidden = [path for path in _OWN if path not in binds and any(path.is_relative_to(p) for p in (*system, *binds))]
-    words = {path: (how, str(path), str(path)) for path, how in binds.items()}
-    words |= {path: ("--tmpfs", str(path)) for path in hidden}
+    words = {path: [how, str(path), str(path)] for path, how in binds.items()}
+    words |= {path: ["--tmpfs", str(path)] for path in hidden}
     in_order = sorted(words.items(), key=lambda item: (len(item[0].parts), item[0]))
     return [word for _, each in in_order for word in each] + [w for p in hidden for w in ("--remount-ro", str(p))]
 
