@@ -228,6 +228,16 @@ def test_the_interpreter_of_a_script_is_visible_and_a_shared_prefix_is_taken_by_
     assert visible([str(script)]) == [prefix / "bin", prefix / "lib", script]
 
 
+def test_what_is_named_inside_a_covered_directory_is_listed_beside_the_path_that_would_bring_it(tmp_path: Path) -> None:
+    inner = tmp_path / "source/judge/part"
+    inner.mkdir(parents=True)
+    env = {"A": str(tmp_path / "source"), "B": str(inner)}
+    plain = visible_paths([], env, system=(), never=())
+    assert plain == [tmp_path / "source"]
+    beside = visible_paths([], env, system=(), never=(), covered=[tmp_path / "source/judge"])
+    assert beside == [tmp_path / "source", inner]
+
+
 def test_nothing_that_holds_a_hidden_directory_is_made_visible(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text("")
     argv = ["/bin/sh", "/", "/tmp", "/var", "/home", str(Path.home()), f"--file={tmp_path}/x.jsonl", "/run/../run"]
