@@ -46,6 +46,7 @@ def test_the_walls_say_what_they_hold(walls: Walls) -> None:
     assert "memory" in described["limits"]
 
 
+@pytest.mark.requirement("E4")
 def test_without_a_sandbox_only_when_asked() -> None:
     assert hold_walls(no_sandbox=True) is NO_WALLS
     assert "no sandbox" in NO_WALLS.as_dict()["detail"]
@@ -170,6 +171,7 @@ def test_secrets_do_not_pass_without_a_sandbox_either(tmp_path: Path, monkeypatc
     assert "HOME" in json.loads(line[4:])
 
 
+@pytest.mark.requirement("E4")
 def test_a_missing_binary_is_named_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "find_bwrap", lambda: None)
     with pytest.raises(SandboxUnavailable) as caught:
