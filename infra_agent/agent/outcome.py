@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from infra_agent.changes.change import STOCK
 from infra_agent.errors import ExitCode
+from infra_agent.goal.declared import DeclaredMetric
 from infra_agent.goal.model import Direction, Goal
 from infra_agent.harness.evidence import arm_logs, evidence_of
+from infra_agent.harness.experiment.exact import is_exact
 from infra_agent.harness.figure import oriented_log, quantity_name
 from infra_agent.harness.memory import FIGURE_PURPOSES, figure_in, launch_logs, quantity_in
 from infra_agent.judge.decide import goal_reached
 from infra_agent.judge.estimate import estimate
 from infra_agent.judge.evidence import guards_of
+from infra_agent.judge.exact import exact_estimate, exact_guard
 from infra_agent.judge.types import Estimate, Guard
 from infra_agent.ledger import kinds as k
 from infra_agent.ledger.state import RunState
@@ -90,7 +94,13 @@ def target_margin(state: RunState, alpha: float) -> Estimate:
     asked = oriented_log(goal, goal.target.value)
     relative = goal.target.kind == "ratio"
     arms = arm_logs(state, goal, state.best, "final")
-    return estimate([arm.candidate - asked - (arm.base if relative else 0.0) for arm in arms], alpha)
+    return estimated(state, [arm.candidate - asked - (arm.base if relative else 0.0) for arm in arms], alpha)
+
+
+def estimated(state: RunState, log_ratios: Sequence[float], alpha: float) -> Estimate:
+    """The interval of this level; of figures that do not vary, their range."""
+    exact = is_exact(state, state.started.goal)
+    return exact_estimate(log_ratios) if exact else estimate(log_ratios, alpha)
 
 
 def final_is_settled(state: RunState) -> bool:
@@ -102,7 +112,10 @@ def final_is_settled(state: RunState) -> bool:
 
 def final_guards(state: RunState) -> tuple[Guard, ...]:
     """Constraints and stalls on the final blocks."""
-    return guards_of(evidence_of(state, state.started.goal, state.best, "final"), FINAL_ALPHA)
+    found = evidence_of(state, state.started.goal, state.best, "final")
+    if is_exact(state, state.started.goal):
+        return tuple(exact_guard(limit) for limit in found.limits)
+    return guards_of(found, FINAL_ALPHA)
 
 
 def stock_seems_enough(state: RunState) -> bool:
@@ -143,7 +156,8 @@ def _target_words(goal: Goal) -> str:
     if goal.target.kind == "ratio":
         return f"x{goal.target.value:.2f}"
     bound = "at least" if goal.direction is Direction.MAXIMISE else "at most"
-    return f"{bound} {goal.target.value:g}"
+    unit = goal.metric.unit if isinstance(goal.metric, DeclaredMetric) and goal.metric.unit != "1" else ""
+    return f"{bound} {goal.target.value:g} {unit}".rstrip()
 
 
 def _broken_guards(state: RunState) -> str:
