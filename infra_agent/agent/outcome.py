@@ -23,6 +23,8 @@ from infra_agent.ledger.state import RunState
 
 Kind = Literal["met", "not_met", "waiting", "budget_spent"]
 STOCK_LAUNCHES = 3
+SMALLEST_SHOWN = 0.01
+"""Smaller ratios are not said in two decimals."""
 FINAL_ALPHA = 0.05 / 3
 """Three looks share 5 %: the final relaunch stops as soon as the goal is settled."""
 EXIT = {
@@ -147,9 +149,10 @@ def _stock_verdict(state: RunState, goal: Goal, name: str) -> tuple[str, str]:
 
 def _as_asked(goal: Goal, found: k.EstimateData) -> str:
     """The ratio as the goal speaks of it: for a metric to be lowered, below 1."""
-    if goal.direction is Direction.MAXIMISE:
-        return f"{found.ratio:.2f} [{found.low:.2f}, {found.high:.2f}]"
-    return f"{1 / found.ratio:.2f} [{1 / found.high:.2f}, {1 / found.low:.2f}]"
+    up = goal.direction is Direction.MAXIMISE
+    shown = (found.ratio, found.low, found.high) if up else (1 / found.ratio, 1 / found.high, 1 / found.low)
+    ratio, low, high = (f"{value:.2f}" if value >= SMALLEST_SHOWN else f"{value:.2g}" for value in shown)
+    return f"{ratio} [{low}, {high}]"
 
 
 def _target_words(goal: Goal) -> str:

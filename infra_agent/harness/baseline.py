@@ -137,5 +137,6 @@ def _tell_baseline(session: Session, measured: Measured, wall_s: float) -> None:
         for other in measured.observation.quantities
         if other.name in ("ttft_s", "tpot_s") and other.name != name
     ]
-    text = "   ".join([f"{name} {quantity.value:.4g} {quantity.unit}{interval}", *others])
+    unit = "" if quantity.unit == "1" else f" {quantity.unit}"
+    text = "   ".join([f"{name} {quantity.value:.4g}{unit}{interval}", *others])
     session.narrator.line("Baseline", text, wall_s)

@@ -36,7 +36,7 @@ _WORKER = Path(__file__).with_name("transform_worker.py")
 
 
 class Proposal(BaseModel):
-    """One change that a transform proposes. `low` and `high`: expected ratio of the goal's metric, above 1 is better."""
+    """A change that a transform proposes. `low`, `high`: expected ratio of the goal's metric, above 1 is better."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     diff: str = Field(min_length=1, max_length=200_000)

@@ -143,6 +143,18 @@ def load_playbooks(folder: Path | None = None) -> tuple[Playbook, ...]:
     return tuple(sorted(loaded, key=lambda playbook: (playbook.rank, playbook.name)))
 
 
+def all_playbooks(own: Path | None = None) -> tuple[Playbook, ...]:
+    """The program's pages and those of a stack, by rank, then name. ConfigError for a name that is given twice."""
+    pages = load_playbooks() + (load_playbooks(own) if own is not None else ())
+    names = [page.name for page in pages]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ConfigError(
+            f"a playbook {twice[0]!r} is there twice", where=str(own), hint="give the stack's own another name"
+        )
+    return tuple(sorted(pages, key=lambda page: (page.rank, page.name)))
+
+
 def _near(field: str) -> str:
     known = [*Playbook.model_fields, *Lever.model_fields, *Transform.model_fields, *Predicate.model_fields]
     close = difflib.get_close_matches(field.rsplit(".", 1)[-1], known, n=1)

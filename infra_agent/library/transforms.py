@@ -1,6 +1,7 @@
 """Finds a transform by name: `NAME/transform.py` below the stack's own skills, else below those of the program.
 
-Covered: names that leave the folder, a missing file with the known names. Not covered: running it (`harness.transforms`).
+Covered: names that leave the folder, a missing file with the known names.
+Not covered: running it (`harness.transforms`).
 """
 
 from __future__ import annotations

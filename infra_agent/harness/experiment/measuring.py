@@ -138,4 +138,4 @@ def _of_metrics(goal: Goal, ran: Ran) -> Iterator[Check]:
 def _words(quantity: Quantity | None) -> str:
     if quantity is None:
         return "measured"
-    return f"{quantity.name} {quantity.value:.4g} {quantity.unit}"
+    return f"{quantity.name} {quantity.value:.4g}" + ("" if quantity.unit == "1" else f" {quantity.unit}")
