@@ -79,8 +79,6 @@ def _look(session: Session, name: str, target: str, lane: k.Lane) -> None:
     """A local probe of the stack's own."""
     try:
         found = run_local(session, name, target, lane)
-    except KeyError as error:
-        raise ActionError(f"the stack's probe {name} is of no known kind: {error.args[0]}") from error
     except ConfigError as error:
         raise ActionError(f"{error.message} ({error.where}); {error.hint}") from error
     for _, observation in found:

@@ -25,7 +25,7 @@ from infra_agent.harness.memory import launch_logs
 from infra_agent.harness.proving import block_wall_s, measure_blocks
 from infra_agent.harness.session import Session
 from infra_agent.harness.verdicts import close_open_candidates, judge_candidate
-from infra_agent.judge.exact import EXACT_BLOCKS
+from infra_agent.judge.exact import EXACT_REPEATS
 from infra_agent.judge.plan import LOOKS, MAX_INDEX, plan_blocks
 from infra_agent.judge.types import Estimate
 from infra_agent.ledger import kinds as k
@@ -67,7 +67,7 @@ def run_final(session: Session) -> None:
         return
     settled: Estimate | None = None
     try:
-        for count in (EXACT_BLOCKS,) if is_exact(session.state, session.goal) else LOOKS[:3]:
+        for count in (EXACT_REPEATS,) if is_exact(session.state, session.goal) else LOOKS[:3]:
             more_s = (count - settled.n) * block_wall_s(session) if settled is not None else 0.0
             if settled is not None and session.budget.remaining_s() < more_s + honesty_s(session) + consent_s(session):
                 break

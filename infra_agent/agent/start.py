@@ -28,6 +28,7 @@ from infra_agent.harness.budget.book import LedgerBook
 from infra_agent.harness.budget.prices import FlatPrice
 from infra_agent.harness.code import open_workspace, why_no_code
 from infra_agent.harness.figure import requests_needed
+from infra_agent.harness.local_probes import require_known
 from infra_agent.harness.machine import describe_machine
 from infra_agent.harness.narrate import Narrator
 from infra_agent.harness.oracle import OracleHolder
@@ -118,6 +119,7 @@ def begin(request: Request, narrator: Narrator, clock: Callable[[], float] = tim
 def require_possible(goal: Goal, stack: Stack, prompts: tuple[Prompt, ...]) -> None:
     """Refuse, before anything is spent, what this stack's workload can never show."""
     _require_same_kind(goal, stack)
+    require_known(stack)
     if is_experiment(stack):
         return
     if any(limit.metric is Metric.ITL_S for limit in goal.slo):

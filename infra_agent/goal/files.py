@@ -24,7 +24,7 @@ from infra_agent.goal.model import Constraints, Goal, Limit, Load, Scope, Spendi
 
 _MODELS: dict[tuple[str, ...], type[BaseModel]] = {
     (): Goal,
-    ("metric", "DeclaredMetric"): DeclaredMetric,
+    ("metric",): DeclaredMetric,
     ("target",): Target,
     ("load",): Load,
     ("slo",): Limit,
@@ -33,6 +33,8 @@ _MODELS: dict[tuple[str, ...], type[BaseModel]] = {
     ("scope",): Scope,
     ("budget",): SpendingCaps,
 }
+_UNION = frozenset({"str-enum[Metric]", "DeclaredMetric"})
+"""What the checker says of the two kinds of metric: no keys of the file."""
 
 
 def load_goal(path: Path, declared: Mapping[str, MetricSpec] | None = None) -> Goal:
@@ -100,8 +102,9 @@ def _leaves(value: Any, place: str) -> Iterator[tuple[str, Any]]:
 def _config_error(path: Path, errors: list[ErrorDetails]) -> ConfigError:
     """The first unknown key if there is one (it explains a missing key), else the first error."""
     error = next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
-    keys = tuple(part for part in error["loc"] if isinstance(part, str))
-    where = f"{path}:{_place(error['loc'])}" if error["loc"] else str(path)
+    loc = tuple(part for part in error["loc"] if part not in _UNION)
+    keys = tuple(part for part in loc if isinstance(part, str))
+    where = f"{path}:{_place(loc)}" if loc else str(path)
     if error["type"] == "extra_forbidden":
         known = list(_MODELS[keys[:-1]].model_fields) if keys[:-1] in _MODELS else []
         near = difflib.get_close_matches(keys[-1], known, n=1)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from infra_agent.changes.change import STOCK
-from infra_agent.errors import StackError
+from infra_agent.errors import ConfigError, StackError
 from infra_agent.harness.code import LaunchSources, launch_sources, tree_holder, tree_of
 from infra_agent.harness.experiment.program import Program, run_program
 from infra_agent.harness.measuring import record
@@ -25,10 +25,12 @@ from infra_agent.harness.session import Session
 from infra_agent.judge.plan import plan_blocks
 from infra_agent.ledger import kinds as k
 from infra_agent.stack.engines.command import python_of
+from infra_agent.stack.engines.experiment import of_run
 from infra_agent.stack.model import PACKAGE, ProbeSpec, Stack
 from probes.base import Cost, Observation, Registry, Rung, Verdict, Where
 
 PROGRAM = "program"
+RESULT_NAME = "observations.json"
 LADDER = tuple(Rung)
 
 
@@ -45,6 +47,7 @@ class ProbeRequest:
     spec: ProbeSpec
     seed: int
     scratch: Path
+    result: Path
     stack: Stack
     start: Callable[[Sequence[str]], None]
 
@@ -91,11 +94,20 @@ def rung_of(stack: Stack, name: str) -> Rung:
     return LOCAL_PROBES.create(spec.probe).rung if spec.probe in LOCAL_PROBES.names() else Rung.MICRO
 
 
+def require_known(stack: Stack) -> None:
+    """Raises ConfigError for a kind of probe that this program does not have."""
+    for name, spec in stack.probes.items():
+        if spec.probe not in LOCAL_PROBES.names():
+            hint = f"known: {', '.join(LOCAL_PROBES.names())}"
+            raise ConfigError(f"no kind of local probe {spec.probe!r}", where=f"probes.{name}.probe", hint=hint)
+
+
 def run_local(session: Session, name: str, candidate: str, lane: k.Lane) -> list[tuple[str, Observation]]:
     """Run a stack's probe on stock or a candidate and record what it says. Raises BudgetSpent, and ConfigError for a
     kind of probe that this program does not have.
     """
     spec, rung = session.stack.probes[name], rung_of(session.stack, name)
+    require_known(session.stack)
     session.budget.require(1.0, f"the probe {name}")
     session.narrator.status(f"probe {name} on {candidate}")
     started_s = session.clock()
@@ -128,10 +140,13 @@ def _observed(session: Session, name: str, spec: ProbeSpec, rung: Rung, candidat
     number = 1 + sum(made.purpose == "probe" for made in session.state.observations.values())
     scratch = session.run_dir.absolute() / "scratch" / f"P{number}"
     scratch.mkdir(parents=True, exist_ok=True)
+    seed, result = plan_blocks(session.seed, 1, stage="screen")[0].seed, scratch / RESULT_NAME
+    plan = session.engine.plan(sources.stack, session.settings_of(candidate), 1) if not session.attached else None
+    env = of_run(plan, seed, result).env if plan is not None else {}
 
     def start(argv: Sequence[str]) -> None:
         program = Program(
-            name=f"probe {name}", argv=argv, env={**session.stack.launch.env, **sources.env}, scratch=scratch,
+            name=f"probe {name}", argv=argv, env={**env, **sources.env}, scratch=scratch,
             log=_log(session, number), overlays=sources.overlays, timeout_s=spec.timeout_s,
             deadline=f"probes.{name}.timeout_s",
         )  # fmt: skip
@@ -139,7 +154,7 @@ def _observed(session: Session, name: str, spec: ProbeSpec, rung: Rung, candidat
 
     request = ProbeRequest(
         name=name, rung=rung, python=python_of(session.stack), sources=trees_of(session, candidate, sources), spec=spec,
-        seed=plan_blocks(session.seed, 1, stage="screen")[0].seed, scratch=scratch, stack=sources.stack, start=start,
+        seed=seed, scratch=scratch, result=result, stack=sources.stack, start=start,
     )  # fmt: skip
     found = probe.run(request)
     return found or [_nothing(name, rung, Verdict.INCONCLUSIVE, "the probe found nothing to look at")]

@@ -22,7 +22,7 @@ from infra_agent.harness.session import Session
 from infra_agent.harness.windows import measure_once
 from infra_agent.judge.calibrate import Reach, block_sd_in_a_row, noise_sd, pooled_sd, reach_within
 from infra_agent.judge.decide import blocks_needed, provable_ratio
-from infra_agent.judge.exact import EXACT_BLOCKS
+from infra_agent.judge.exact import EXACT_REPEATS
 from infra_agent.judge.plan import LOOKS, plan_blocks
 from infra_agent.ledger import kinds as k
 from infra_agent.stack.engines.experiment import is_experiment
@@ -42,7 +42,8 @@ def tell_prior(session: Session) -> None:
     floor = find_floor(key_of(session.state.started))
     noise = _of_goal(session, floor)
     if floor is None or noise is None:
-        text = "not measured here yet for this stack and load; `infra-agent doctor --noise` does that"
+        asked = " --goal ..." if is_experiment(session.stack) else ""
+        text = f"not measured here yet for this stack and load; `infra-agent doctor --noise{asked}` does that"
         session.narrator.line("Noise", text)
         return
     session.narrator.line(
@@ -75,9 +76,9 @@ def know_exactly(session: Session) -> None:
     """Figures that repeat exactly have no noise."""
     if session.state.noise is None:
         session.ledger.append(
-            k.NoiseKnown(sd_log=0.0, mde_ratio=1.0, blocks=EXACT_BLOCKS, samples=EXACT_BLOCKS, source="exact")
+            k.NoiseKnown(sd_log=0.0, mde_ratio=1.0, blocks=EXACT_REPEATS, samples=EXACT_REPEATS, source="exact")
         )
-        session.narrator.line("Noise", f"none: {EXACT_BLOCKS} runs of stock on one seed gave the same figure")
+        session.narrator.line("Noise", f"none: {EXACT_REPEATS} runs of stock on one seed gave the same figure")
 
 
 def record_noise(session: Session) -> None:

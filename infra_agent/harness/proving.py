@@ -25,7 +25,7 @@ from infra_agent.judge import evidence as judging
 from infra_agent.judge.decide import DEFAULT_THRESHOLD
 from infra_agent.judge.estimate import MIN_BLOCKS, estimate
 from infra_agent.judge.evidence import Evidence
-from infra_agent.judge.exact import EXACT_BLOCKS, exact_look
+from infra_agent.judge.exact import EXACT_BLOCKS, EXACT_REPEATS, exact_look
 from infra_agent.judge.plan import LOOKS, next_block
 from infra_agent.judge.types import Arm, Block, Look
 from infra_agent.ledger import kinds as k
@@ -84,7 +84,8 @@ def _exact_look(session: Session, candidate: str, base: str, stage: Stage, lane:
     """What equal repeats say; None when figures vary, or are not declared not to: then blocks judge them."""
     if not is_exact(session.state, session.goal):
         return None
-    found = measure_blocks(session, candidate, base, stage, lane, EXACT_BLOCKS, repeat=True)
+    measure_blocks(session, candidate, base, stage, lane, EXACT_REPEATS, repeat=True)
+    found = measure_blocks(session, candidate, base, stage, lane, EXACT_BLOCKS)
     if not is_exact(session.state, session.goal):
         tell_difference(session)
         return None

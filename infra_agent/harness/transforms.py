@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 
 from infra_agent.errors import StackError
 from infra_agent.harness.code import launch_sources
@@ -30,6 +30,8 @@ from infra_agent.stack.engines.command import python_of
 PREFIX = "transform:"
 TIMEOUT_S = 60.0
 MOST_PROPOSALS = 20
+MOST_DIFF_BYTES = 200_000
+"""As for the diffs of every brain (`agent.actions`)."""
 ANSWER_BYTES = 4 << 20
 _FACT_PURPOSES = ("baseline", "engagement", "screen", "measure", "probe")
 _WORKER = Path(__file__).with_name("transform_worker.py")
@@ -39,12 +41,19 @@ class Proposal(BaseModel):
     """A change that a transform proposes. `low`, `high`: expected ratio of the goal's metric, above 1 is better."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    diff: str = Field(min_length=1, max_length=200_000)
+    diff: str = Field(min_length=1)
     claim: str = Field(min_length=1, max_length=500)
     place: str = Field(default="", max_length=200)
     refuted_by: str = Field(default="", max_length=300)
     low: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     high: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+
+    @field_validator("diff")
+    @classmethod
+    def _not_too_large(cls, value: str) -> str:
+        if len(value.encode("utf-8", "surrogatepass")) > MOST_DIFF_BYTES:
+            raise ValueError(f"the diff has more than {MOST_DIFF_BYTES} bytes")
+        return value
 
 
 _PROPOSALS: TypeAdapter[tuple[Proposal, ...]] = TypeAdapter(

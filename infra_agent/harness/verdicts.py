@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from infra_agent.errors import BudgetSpent, StackError
 from infra_agent.harness.evidence import Stage
+from infra_agent.harness.experiment.exact import is_exact
 from infra_agent.harness.ladder import End, estimate_data_fields, give_verdict
 from infra_agent.harness.noise import record_noise
 from infra_agent.harness.proving import CANDIDATE_FAULT, DISTURBED, block_wall_s, look_at
 from infra_agent.harness.session import Session
 from infra_agent.harness.windows import figure_rung
 from infra_agent.judge.decide import MAX_BLOCKS
+from infra_agent.judge.exact import EXACT_BLOCKS
 from infra_agent.judge.plan import LOOKS
 from infra_agent.judge.types import Look
 from infra_agent.ledger import kinds as k
@@ -22,11 +24,10 @@ def judge_candidate(session: Session, candidate_id: str, lane: k.Lane, max_block
     """Measure blocks until a look decides; then the verdict, and the gate for an accepted one."""
     proposed = session.state.candidates[candidate_id].proposed
     stage: Stage = "honesty" if lane == "honesty" else "prove"
-    session.narrator.line(
-        "Proving",
-        f"{candidate_id} {proposed.title} against {proposed.base}: looks at {', '.join(map(str, LOOKS))} blocks, "
-        f"about {block_wall_s(session):.0f} s each",
-    )
+    exact = is_exact(session.state, session.goal)
+    plan = f"{EXACT_BLOCKS} blocks, two of them equal" if exact else f"looks at {', '.join(map(str, LOOKS))} blocks"
+    title = f"{candidate_id} {proposed.title} against {proposed.base}"
+    session.narrator.line("Proving", f"{title}: {plan}, about {block_wall_s(session):.0f} s each")
     try:
         look = look_at(session, candidate_id, proposed.base, stage, lane, max_blocks)
     except StackError as error:

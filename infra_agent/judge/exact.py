@@ -1,7 +1,7 @@
 """Figures that do not vary: a ratio without chance in it, and what follows from it.
 
 Two blocks on one seed that agree to the last bit leave nothing to estimate. Over several seeds, the interval of the
-estimate is the range of the ratios: an exact figure may still depend on its inputs.
+estimate is the range of the ratios: an exact figure may still depend on its inputs, so one more seed is looked at.
 
 Covered: decision, constraints. Not covered: whether the figures are exact (`harness.experiment.exact`).
 """
@@ -15,8 +15,10 @@ from infra_agent.judge.evidence import Evidence, LimitEvidence
 from infra_agent.judge.screen import Outcome
 from infra_agent.judge.types import Cause, Decision, Estimate, Guard, Look
 
-EXACT_BLOCKS = 2
-METHOD = "exact: deterministic figures, repeated and equal; the interval is their range over the seeds"
+EXACT_REPEATS = 2
+EXACT_BLOCKS = EXACT_REPEATS + 1
+"""Blocks of a proof: the repeats on one seed, and one on another."""
+METHOD = "exact: deterministic figures, repeated and equal; the interval is the range over the seeds"
 
 
 def exact_estimate(log_ratios: Sequence[float]) -> Estimate:
@@ -34,10 +36,10 @@ def exact_estimate(log_ratios: Sequence[float]) -> Estimate:
 
 
 def exact_look(evidence: Evidence, threshold: float) -> Look:
-    """The decision on exact figures: there is no third outcome."""
+    """The decision on exact figures; inconclusive only where they depend on the inputs."""
     found = exact_estimate(evidence.plain)
     guards = tuple(exact_guard(limit) for limit in evidence.limits)
-    seen = f"x{found.ratio:.4g} exactly, in {found.n} equal repeats"
+    seen = f"x{found.ratio:.4g} [{found.low:.4g}, {found.high:.4g}], exact figures over {found.n} blocks"
     bad = next((guard for guard in guards if guard.state != "holds"), None)
     decision, cause, reason = _decided(found, threshold, seen)
     if decision is Decision.ACCEPTED and bad is not None:
@@ -73,8 +75,10 @@ def exact_guard(limit: LimitEvidence) -> Guard:
 
 
 def _decided(found: Estimate, threshold: float, seen: str) -> tuple[Decision, Cause, str]:
-    if found.low < 1:
+    if found.high < 1:
         return Decision.REJECTED, "slower", f"{seen}: worse than the base"
+    if found.low < 1 and found.high >= 1 + threshold:
+        return Decision.INCONCLUSIVE, "unclear", f"{seen}: better on some inputs, worse on others"
     if found.ratio >= 1 + threshold:
         return Decision.ACCEPTED, "proved", f"{seen}: better than the base, and by at least {100 * threshold:g} %"
     return Decision.REJECTED, "no_gain", f"{seen}: no gain of {100 * threshold:g} %"

@@ -14,7 +14,7 @@ from infra_agent.harness.measuring import Measured
 from infra_agent.harness.noise import know_exactly, know_noise, require_provable, tell_prior
 from infra_agent.harness.proving import tell_difference
 from infra_agent.harness.session import Session
-from infra_agent.judge.exact import EXACT_BLOCKS
+from infra_agent.judge.exact import EXACT_REPEATS
 
 
 def measure_stock_run(session: Session) -> Measured:
@@ -25,7 +25,7 @@ def measure_stock_run(session: Session) -> Measured:
     exact = may_be_exact(session.goal)
     if not exact:
         tell_prior(session)
-    for number in range(EXACT_BLOCKS if exact else 1):
+    for number in range(EXACT_REPEATS if exact else 1):
         session.narrator.status(f"running the stock stack{', once more' if number else ''}")
         wanted = Wanted(STOCK, "stock", "baseline", "agent", screen_seed(session))
         measured = measure_experiment(session, wanted, "baseline")

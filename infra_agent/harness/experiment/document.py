@@ -19,6 +19,10 @@ from infra_agent.goal.declared import METRIC_NAME
 from probes import base
 
 LARGEST_BYTES = 4 << 20
+OWN_QUANTITIES = frozenset({"memory_bytes", "startup_s", "stalls", "stall_s", "mean_output_tokens"})
+OWN_PREFIX, OWN_SUFFIX = "stall_free_", "_reported"
+OWN_SIGNALS = frozenset({"neighbour_cores", "neighbours", "throttled", "engaged", "cpu_cores_busy"})
+"""What the harness measures or decides itself: a program that says it for the harness is not believed."""
 Document = TypeVar("Document", bound=BaseModel)
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Text = Annotated[str, Field(max_length=400)]
@@ -37,6 +41,12 @@ class QuantityDocument(_Model):
     low: Finite | None = None
     high: Finite | None = None
     samples: tuple[Finite, ...] = Field(default=(), max_length=100_000)
+
+    @model_validator(mode="after")
+    def _not_ours(self) -> QuantityDocument:
+        if self.name in OWN_QUANTITIES or self.name.startswith(OWN_PREFIX) or self.name.endswith(OWN_SUFFIX):
+            raise ValueError(f"{self.name} is a figure that the harness takes itself")
+        return self
 
     @model_validator(mode="after")
     def _one_value(self) -> QuantityDocument:
@@ -92,6 +102,9 @@ class _Measured(_Model):
         names = [quantity.name for quantity in self.quantities]
         if len(names) != len(set(names)):
             raise ValueError("a quantity is given twice")
+        ours = sorted(OWN_SIGNALS & self.signals.keys())
+        if ours:
+            raise ValueError(f"{ours[0]} is a signal of the harness itself")
         return self
 
 

@@ -14,18 +14,15 @@ from infra_agent.harness.local_probes import ProbeRequest
 from infra_agent.stack.engines.command import filled, places_of
 from probes.base import Cost, Observation, Verdict, Where
 
-RESULT_NAME = "observations.json"
-
 
 def observe(request: ProbeRequest) -> Sequence[Observation]:
     """Run the command and read its observations. Raises StackError, and ConfigError without a command."""
     where = f"probes.{request.name}.command"
     if not request.spec.command:
         raise ConfigError("the probe has no command", where=where, hint='e.g. ["{python}", "look.py", "{result}"]')
-    result = request.scratch / RESULT_NAME
-    places = {**places_of(request.stack), "seed": str(request.seed), "result": str(result)}
+    places = {**places_of(request.stack), "seed": str(request.seed), "result": str(request.result)}
     request.start([filled(word, places, where) for word in request.spec.command])
-    document = read_document(result, ProbeDocument)
+    document = read_document(request.result, ProbeDocument)
     return [_observation(request, each) for each in document.observations]
 
 

@@ -17,7 +17,12 @@ def propose(tree: Path, facts: dict) -> list[dict]:
             if not isinstance(first, ast.Assign) or not isinstance(first.value, ast.Call) or _depends(first, loop):
                 continue
             moved = " " * loop.col_offset + lines[first.lineno - 1].lstrip()
-            rest = [*lines[: loop.lineno - 1], moved, *lines[loop.lineno - 1 : first.lineno - 1], *lines[first.lineno :]]
+            rest = [
+                *lines[: loop.lineno - 1],
+                moved,
+                *lines[loop.lineno - 1 : first.lineno - 1],
+                *lines[first.lineno :],
+            ]
             found.append(
                 {
                     "files": {path.relative_to(tree).as_posix(): "".join(rest)},
