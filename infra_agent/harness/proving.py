@@ -25,7 +25,7 @@ from infra_agent.judge import evidence as judging
 from infra_agent.judge.decide import DEFAULT_THRESHOLD
 from infra_agent.judge.estimate import MIN_BLOCKS, estimate
 from infra_agent.judge.evidence import Evidence
-from infra_agent.judge.exact import EXACT_BLOCKS, EXACT_REPEATS, exact_look
+from infra_agent.judge.exact import EXACT_BLOCKS, EXACT_REPEATS, exact_estimate, exact_look
 from infra_agent.judge.plan import LOOKS, next_block
 from infra_agent.judge.types import Arm, Block, Look
 from infra_agent.ledger import kinds as k
@@ -228,9 +228,11 @@ def _tell_block(session: Session, candidate: str, base: str, stage: Stage, reaso
         return
     found = evidence_of(session.state, session.goal, candidate, stage)
     left_min = session.budget.remaining_s() / 60
+    exact = is_exact(session.state, session.goal)
+    words = f"x{exact_estimate(found.plain[-1:]).ratio:.4g} exactly" if exact else running_words(found)
     session.narrator.line(
         label,
-        f"{pair}   block {len(found.plain)}   {running_words(found)}   {left_min:.0f} min of budget left",
+        f"{pair}   block {len(found.plain)}   {words}   {left_min:.0f} min of budget left",
         session.state.candidates[candidate].blocks[-1].wall_s,
     )
 
@@ -247,7 +249,7 @@ def running_words(found: Evidence) -> str:
 
 
 def _difference(session: Session, candidate: str, stage: Stage, look: Look) -> k.DifferenceData | None:
-    if look.blocks < MIN_BLOCKS:
+    if is_exact(session.state, session.goal):
         return None
     return plain_difference(valid_blocks(session.state, candidate, stage)[: look.blocks], look.alpha)
 

@@ -86,7 +86,8 @@ def ask_transform(session: Session, name: str, candidate: str) -> tuple[Proposal
     )
     where = f"transform {name}"
     if not done.ok or done.answer_error:
-        why = "took too long" if done.timed_out else done.answer_error or f"ended with exit code {done.exit_code}"
+        ended = f"ended with exit code {done.exit_code}" if done.exit_code else f"gave no answer: {done.answer_error}"
+        why = "took too long" if done.timed_out else ended
         raise StackError(f"{where} {why}", where=where, lines=done.stderr.lines(5))
     try:
         return _PROPOSALS.validate_python(done.answer)

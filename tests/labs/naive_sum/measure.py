@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-LENGTHS = (64, 256, 1024, 4096)
-DRAWS = 24
-T_975 = {2: 4.303, 3: 3.182}
+LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)
+DRAWS = 40
+T_975 = 2.571  # Student's t with five degrees of freedom
 FLOOR = 2.0**-26
 
 
@@ -35,9 +35,7 @@ def growth(found: dict[int, float]) -> tuple[float, float, float]:
     y = np.log(np.array(list(found.values())))
     slope, intercept = np.polyfit(x, y, 1)
     rest = y - slope * x - intercept
-    degrees = len(x) - 2
-    error = math.sqrt(float(rest @ rest) / degrees / float(((x - x.mean()) ** 2).sum()))
-    half = T_975[degrees] * error
+    half = T_975 * math.sqrt(float(rest @ rest) / (len(x) - 2) / float(((x - x.mean()) ** 2).sum()))
     return float(slope), float(slope) - half, float(slope) + half
 
 
