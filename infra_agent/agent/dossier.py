@@ -61,6 +61,28 @@ class CandidateView:
     """Files that its own diff changes."""
 
 
+class ProbeView(NamedTuple):
+    """A local probe, and the configurations that it has looked at."""
+
+    name: str
+    rung: str
+    looked_at: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProposalView:
+    """A change that a transform proposes. `digest` names its diff. Ranges are None where it predicts nothing."""
+
+    transform: str
+    digest: str
+    diff: str
+    claim: str
+    place: str
+    refuted_by: str
+    low: float | None
+    high: float | None
+
+
 class PersonSaid(NamedTuple):
     """What a person decided against, or wants changed, and why."""
 
@@ -106,3 +128,15 @@ class Dossier:
     rejected_by_person: tuple[PersonSaid, ...] = ()
     """Proved changes that a person did not want, with the person's words."""
     code: CodeView = CodeView()
+    figure_probe: str = "load"
+    """The probe that measures the goal's metric on this stack."""
+    probes: tuple[ProbeView, ...] = ()
+    """Local probes that may be asked for by name."""
+    transforms: tuple[str, ...] = ()
+    """Transforms that may be asked for, as the probe `transform:NAME`."""
+    transformed: tuple[str, ...] = ()
+    """Transforms that have looked at the best configuration."""
+    proposals: tuple[ProposalView, ...] = ()
+    """What transforms propose for the best configuration."""
+    refused_hypotheses: tuple[str, ...] = ()
+    """Hypotheses whose candidate was refused: proposing it again would be refused again."""

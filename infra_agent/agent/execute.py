@@ -16,20 +16,24 @@ from infra_agent.agent.actions import (
 )
 from infra_agent.agent.effects import refusal
 from infra_agent.agent.propose_code import CodeOf, inherited, make_code, planned, require_new
+from infra_agent.agent.propose_transform import run_transform
 from infra_agent.agent.refusals import ActionError
 from infra_agent.changes.change import STOCK, LaunchChange, apply, settings_digest
+from infra_agent.errors import ConfigError
 from infra_agent.harness.baseline import baseline_complete, measure_again, measure_stock
 from infra_agent.harness.ladder import climb
+from infra_agent.harness.local_probes import run_local
 from infra_agent.harness.session import Session
+from infra_agent.harness.transforms import PREFIX
 from infra_agent.harness.verdicts import judge_candidate
+from infra_agent.harness.windows import figure_probe
 from infra_agent.ledger import kinds as k
 from infra_agent.ledger.state import RunState
 from infra_agent.review.risk import derive_risk
 from infra_agent.stack.engines.base import Parameter
 from infra_agent.stack.model import ParameterValue
 
-PROBES = ("load",)
-PREFIX = {"agent": "C", "honesty": "S"}
+ID_PREFIX = {"agent": "C", "honesty": "S"}
 
 
 def execute(session: Session, action: Action, lane: k.Lane) -> None:
@@ -52,15 +56,34 @@ def execute(session: Session, action: Action, lane: k.Lane) -> None:
 
 
 def _measure(session: Session, action: MeasureAction, lane: k.Lane) -> None:
-    if action.probe not in PROBES:
-        raise ActionError(f"no probe {action.probe!r}; known: {', '.join(PROBES)}")
+    known = [figure_probe(session.stack), *session.stack.probes]
+    transform = action.probe.removeprefix(PREFIX) if action.probe.startswith(PREFIX) else None
+    if action.probe not in known and transform is None:
+        raise ActionError(f"no probe {action.probe!r}; known: {', '.join(known)}")
     target = session.state.best if action.target == "best" else action.target
     if target != STOCK and target not in session.state.candidates:
         raise ActionError(f"no candidate {target!r}; known: {', '.join([STOCK, *session.state.candidates])}")
+    if transform is not None:
+        run_transform(session, transform, target, lane)
+        return
+    if action.probe in session.stack.probes:
+        _look(session, action.probe, target, lane)
+        return
     if target == STOCK and not baseline_complete(session):
         measure_stock(session)
     else:
         measure_again(session, target, lane)
+
+
+def _look(session: Session, name: str, target: str, lane: k.Lane) -> None:
+    """A local probe of the stack's own."""
+    try:
+        found = run_local(session, name, target, lane)
+    except ConfigError as error:
+        raise ActionError(f"{error.message} ({error.where}); {error.hint}") from error
+    for _, observation in found:
+        text = f"{name} {observation.verdict}: {observation.summary}"
+        session.narrator.line(f"  {target}", text, observation.cost.wall_s)
 
 
 def _hypothesise(session: Session, action: HypothesiseAction) -> None:
@@ -101,7 +124,7 @@ def _propose(session: Session, action: ProposeAction, lane: k.Lane) -> str:
         raise ActionError(f"{twin.proposed.id} is the same configuration; it was tried already")
     if lane == "agent" and not baseline_complete(session):
         raise ActionError("stock has not been measured yet: measure it first")
-    id_ = f"{PREFIX[lane]}{1 + sum(1 for c in state.candidates.values() if c.proposed.lane == lane)}"
+    id_ = f"{ID_PREFIX[lane]}{1 + sum(1 for c in state.candidates.values() if c.proposed.lane == lane)}"
     if action.diff is not None:
         code = make_code(session, action.diff, base, id_)
         require_new(session, id_, code, settings)

@@ -9,6 +9,7 @@ from infra_agent.agent.loop import pursue
 from infra_agent.agent.outcome import (
     FINAL_ALPHA,
     STOCK_LAUNCHES,
+    estimated,
     final_guards,
     final_is_settled,
     stock_seems_enough,
@@ -18,12 +19,13 @@ from infra_agent.changes.change import STOCK
 from infra_agent.errors import BudgetSpent, StackError
 from infra_agent.harness.baseline import measure_again
 from infra_agent.harness.evidence import plain_difference, valid_blocks
+from infra_agent.harness.experiment.exact import is_exact
 from infra_agent.harness.ladder import estimate_data_fields
 from infra_agent.harness.memory import launch_logs
 from infra_agent.harness.proving import block_wall_s, measure_blocks
 from infra_agent.harness.session import Session
 from infra_agent.harness.verdicts import close_open_candidates, judge_candidate
-from infra_agent.judge.estimate import estimate
+from infra_agent.judge.exact import EXACT_REPEATS
 from infra_agent.judge.plan import LOOKS, MAX_INDEX, plan_blocks
 from infra_agent.judge.types import Estimate
 from infra_agent.ledger import kinds as k
@@ -65,12 +67,12 @@ def run_final(session: Session) -> None:
         return
     settled: Estimate | None = None
     try:
-        for count in LOOKS[:3]:
+        for count in (EXACT_REPEATS,) if is_exact(session.state, session.goal) else LOOKS[:3]:
             more_s = (count - settled.n) * block_wall_s(session) if settled is not None else 0.0
             if settled is not None and session.budget.remaining_s() < more_s + honesty_s(session) + consent_s(session):
                 break
             found = measure_blocks(session, best, STOCK, "final", "final", count)
-            settled = estimate(found.log_ratios, FINAL_ALPHA)
+            settled = estimated(session.state, found.log_ratios, FINAL_ALPHA)
             if final_is_settled(session.state):
                 break
     except StackError as error:
@@ -167,7 +169,7 @@ def _record_final(session: Session, best: str, settled: Estimate) -> None:
         estimate=k.EstimateData.model_validate(estimate_data_fields(settled)),
         stock_value=_mean(session, best, "base"),
         candidate_value=_mean(session, best, "candidate"),
-        difference=plain_difference(blocks, FINAL_ALPHA),
+        difference=plain_difference(blocks, FINAL_ALPHA) if settled.n >= LOOKS[0] else None,
         guards=tuple(
             k.GuardData(name=guard.name, state=guard.state, p=guard.p, reason=guard.reason)
             for guard in final_guards(state)

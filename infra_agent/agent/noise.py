@@ -19,6 +19,7 @@ from infra_agent.changes.change import STOCK, settings_digest
 from infra_agent.errors import ConfigError, StackError, UsageError
 from infra_agent.goal.model import Direction, Goal, Metric, Statistic, Target
 from infra_agent.harness.evidence import valid_blocks
+from infra_agent.harness.experiment.exact import may_be_exact
 from infra_agent.harness.figure import quantity_name
 from infra_agent.harness.memory import quantity_in
 from infra_agent.harness.narrate import Narrator
@@ -58,6 +59,8 @@ def measure_noise(
     stalled, measured_at, stored, effects[{ratio, blocks, minutes}] (None where 16 blocks do not prove it).
     """
     wanted = (goal or throughput_goal()).model_copy(update={"budget_s": BUDGET_S})
+    if may_be_exact(wanted):
+        raise ConfigError(f"{wanted.metric.value} is deterministic: it has no noise", where="--goal")
     stack = _prepared(stack_ref, cwd, narrator)
     with tempfile.TemporaryDirectory(prefix="infra-agent-noise-") as folder:
         request = Request(

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from infra_agent.changes.change import STOCK
 from infra_agent.errors import ExitCode
+from infra_agent.goal.declared import DeclaredMetric
 from infra_agent.goal.model import Direction, Goal
 from infra_agent.harness.evidence import arm_logs, evidence_of
+from infra_agent.harness.experiment.exact import is_exact
 from infra_agent.harness.figure import oriented_log, quantity_name
 from infra_agent.harness.memory import FIGURE_PURPOSES, figure_in, launch_logs, quantity_in
 from infra_agent.judge.decide import goal_reached
 from infra_agent.judge.estimate import estimate
 from infra_agent.judge.evidence import guards_of
+from infra_agent.judge.exact import exact_estimate, exact_guard
 from infra_agent.judge.types import Estimate, Guard
 from infra_agent.ledger import kinds as k
 from infra_agent.ledger.state import RunState
 
 Kind = Literal["met", "not_met", "waiting", "budget_spent"]
 STOCK_LAUNCHES = 3
+SMALLEST_SHOWN = 0.01
+"""Smaller ratios are not said in two decimals."""
 FINAL_ALPHA = 0.05 / 3
 """Three looks share 5 %: the final relaunch stops as soon as the goal is settled."""
 EXIT = {
@@ -90,7 +96,13 @@ def target_margin(state: RunState, alpha: float) -> Estimate:
     asked = oriented_log(goal, goal.target.value)
     relative = goal.target.kind == "ratio"
     arms = arm_logs(state, goal, state.best, "final")
-    return estimate([arm.candidate - asked - (arm.base if relative else 0.0) for arm in arms], alpha)
+    return estimated(state, [arm.candidate - asked - (arm.base if relative else 0.0) for arm in arms], alpha)
+
+
+def estimated(state: RunState, log_ratios: Sequence[float], alpha: float) -> Estimate:
+    """The interval of this level; of figures that do not vary, their range."""
+    exact = is_exact(state, state.started.goal)
+    return exact_estimate(log_ratios) if exact else estimate(log_ratios, alpha)
 
 
 def final_is_settled(state: RunState) -> bool:
@@ -102,7 +114,10 @@ def final_is_settled(state: RunState) -> bool:
 
 def final_guards(state: RunState) -> tuple[Guard, ...]:
     """Constraints and stalls on the final blocks."""
-    return guards_of(evidence_of(state, state.started.goal, state.best, "final"), FINAL_ALPHA)
+    found = evidence_of(state, state.started.goal, state.best, "final")
+    if is_exact(state, state.started.goal):
+        return tuple(exact_guard(limit) for limit in found.limits)
+    return guards_of(found, FINAL_ALPHA)
 
 
 def stock_seems_enough(state: RunState) -> bool:
@@ -134,16 +149,18 @@ def _stock_verdict(state: RunState, goal: Goal, name: str) -> tuple[str, str]:
 
 def _as_asked(goal: Goal, found: k.EstimateData) -> str:
     """The ratio as the goal speaks of it: for a metric to be lowered, below 1."""
-    if goal.direction is Direction.MAXIMISE:
-        return f"{found.ratio:.2f} [{found.low:.2f}, {found.high:.2f}]"
-    return f"{1 / found.ratio:.2f} [{1 / found.high:.2f}, {1 / found.low:.2f}]"
+    up = goal.direction is Direction.MAXIMISE
+    shown = (found.ratio, found.low, found.high) if up else (1 / found.ratio, 1 / found.high, 1 / found.low)
+    ratio, low, high = (f"{value:.2f}" if value >= SMALLEST_SHOWN else f"{value:.2g}" for value in shown)
+    return f"{ratio} [{low}, {high}]"
 
 
 def _target_words(goal: Goal) -> str:
     if goal.target.kind == "ratio":
         return f"x{goal.target.value:.2f}"
     bound = "at least" if goal.direction is Direction.MAXIMISE else "at most"
-    return f"{bound} {goal.target.value:g}"
+    unit = goal.metric.unit if isinstance(goal.metric, DeclaredMetric) and goal.metric.unit != "1" else ""
+    return f"{bound} {goal.target.value:g} {unit}".rstrip()
 
 
 def _broken_guards(state: RunState) -> str:

@@ -20,6 +20,7 @@ from infra_agent.agent.decisions import require_decided
 from infra_agent.agent.scripts import load_script
 from infra_agent.changes.sources import resolve_sources
 from infra_agent.errors import ConfigError, UsageError
+from infra_agent.goal.declared import DeclaredMetric
 from infra_agent.goal.files import dump_goal
 from infra_agent.goal.model import Goal, Metric
 from infra_agent.harness.budget import Budget
@@ -27,6 +28,7 @@ from infra_agent.harness.budget.book import LedgerBook
 from infra_agent.harness.budget.prices import FlatPrice
 from infra_agent.harness.code import open_workspace, why_no_code
 from infra_agent.harness.figure import requests_needed
+from infra_agent.harness.local_probes import require_known
 from infra_agent.harness.machine import describe_machine
 from infra_agent.harness.narrate import Narrator
 from infra_agent.harness.oracle import OracleHolder
@@ -40,12 +42,14 @@ from infra_agent.ledger.decisions import require_readable
 from infra_agent.ledger.disk import disk_error
 from infra_agent.ledger.state import RunState
 from infra_agent.ledger.store import Ledger
-from infra_agent.library.playbooks import load_playbooks
+from infra_agent.library.playbooks import all_playbooks
 from infra_agent.redact.known import secret_values
 from infra_agent.redact.masker import Masker
 from infra_agent.stack.digest import stack_digest
 from infra_agent.stack.engines import engine_of
+from infra_agent.stack.engines.experiment import is_experiment, measuring_files
 from infra_agent.stack.files import dump_stack
+from infra_agent.stack.hashing import files_digest
 from infra_agent.stack.model import Stack
 from infra_agent.stack.secrets import hidden_stack, restored_stack, stack_secrets
 from probes.load.prompts import digest, load_prompts
@@ -80,10 +84,13 @@ class Request:
     authority: Authority = Authority()
 
 
-def make_brain(name: str, script: Path | None) -> Brain:
-    """The brain of that name. `script` is needed by the script brain, and only by it."""
+def make_brain(name: str, script: Path | None, playbooks: str | None = None) -> Brain:
+    """The brain of that name. `script` is needed by the script brain, and only by it.
+
+    `playbooks`: a folder with pages of the stack's own, which are walked with the others by rank.
+    """
     if name == "playbook":
-        return PlaybookBrain(load_playbooks())
+        return PlaybookBrain(all_playbooks(Path(playbooks) if playbooks is not None else None))
     if name == "search":
         return SearchBrain()
     if name == "script":
@@ -111,6 +118,10 @@ def begin(request: Request, narrator: Narrator, clock: Callable[[], float] = tim
 
 def require_possible(goal: Goal, stack: Stack, prompts: tuple[Prompt, ...]) -> None:
     """Refuse, before anything is spent, what this stack's workload can never show."""
+    _require_same_kind(goal, stack)
+    require_known(stack)
+    if is_experiment(stack):
+        return
     if any(limit.metric is Metric.ITL_S for limit in goal.slo):
         raise ConfigError("an SLO limits TTFT, TPOT or E2E of a request, not ITL", where="goal.slo", hint="use TPOT")
     streamed = {Metric.TTFT_S, Metric.TPOT_S, Metric.ITL_S}
@@ -127,6 +138,30 @@ def require_possible(goal: Goal, stack: Stack, prompts: tuple[Prompt, ...]) -> N
     attached = stack.url is not None or not engine_of(stack).launches
     if attached and goal.metric in (Metric.STARTUP_S, Metric.MEMORY_BYTES):
         raise ConfigError(f"{goal.metric.value} of a server that is only attached to cannot be seen", where="stack.url")
+
+
+def _require_same_kind(goal: Goal, stack: Stack) -> None:
+    """A server is measured in its own metrics, an experiment in those that its stack declares."""
+    asked = (goal.metric, *(limit.metric for limit in goal.constraints.limits))
+    experiment = is_experiment(stack)
+    for metric in asked:
+        if isinstance(metric, DeclaredMetric):
+            spec = stack.metrics.get(metric.name)
+            if spec is None or spec.declared(metric.name) != metric:
+                known = ", ".join(stack.metrics) or "none"
+                raise ConfigError(
+                    f"the stack does not declare {metric.name}", where="metrics", hint=f"it declares: {known}"
+                )
+        elif experiment and metric is not Metric.MEMORY_BYTES:
+            hint = f"it declares: {', '.join(stack.metrics)}"
+            raise ConfigError(f"an experiment has no {metric.value}: it serves nobody", where="goal", hint=hint)
+    target = goal.target
+    if isinstance(goal.metric, DeclaredMetric) and target.kind == "absolute" and target.value < goal.metric.resolution:
+        least = goal.metric.level(goal.metric.resolution)
+        hint = f"ask for at least {least}, or lower metrics.{goal.metric.name}.resolution"
+        raise ConfigError("the target lies below what the metric can tell apart", where="goal", hint=hint)
+    if experiment and goal.constraints.answers_unchanged:
+        raise ConfigError("an experiment gives no answers", where="goal", hint="a required probe checks its results")
 
 
 def _write_inputs(request: Request, masker: Masker) -> None:
@@ -266,16 +301,20 @@ def _workload_digest(goal: Goal, stack: Stack, prompts: tuple[Prompt, ...]) -> s
     workload = stack.workload
     closed = goal.load is None or goal.load.concurrency is not None
     requests = requests_needed(goal, workload.requests, _concurrency(goal, stack) if closed else 1)
-    return digest(prompts, workload.max_tokens, requests, workload.endpoint)
+    served = digest(prompts, workload.max_tokens, requests, workload.endpoint)
+    return served if not is_experiment(stack) else files_digest(measuring_files(stack))
 
 
 def _require_same_work(started: k.RunStarted, prompts: tuple[Prompt, ...]) -> None:
     """A prompt file edited since the start would make the blocks of one comparison unequal."""
     now = _workload_digest(started.goal, started.stack, prompts)
+    experiment = is_experiment(started.stack)
+    what = "what measures the experiment has" if experiment else "the workload's prompts have"
+    place = "launch.command, experiment.needs" if experiment else started.stack.workload.prompts
     if now != started.workload_sha256:
         raise ConfigError(
-            "the workload's prompts have changed since the run began: its blocks would not be comparable",
-            where=started.stack.workload.prompts,
+            f"{what} changed since the run began: its blocks would not be comparable",
+            where=place,
             hint="restore the file, or begin a new run",
         )
 

@@ -17,6 +17,7 @@ from infra_agent.agent.actions import (
 )
 from infra_agent.harness.baseline import baseline_complete
 from infra_agent.harness.session import Session
+from infra_agent.harness.windows import figure_probe
 from infra_agent.ledger import kinds as k
 
 
@@ -54,11 +55,20 @@ def has_its_effect(session: Session, action: Action) -> bool:
         case ProveAction(candidate=id):
             candidate = session.state.candidates.get(id)
             return candidate is not None and candidate.verdict is not None
+        case MeasureAction(probe=probe) if probe != figure_probe(session.stack):
+            return _looked(since)
         case MeasureAction():
             return _measured(session, since)
         case ConcludeAction():
             return True
     return False
+
+
+def _looked(since: list[k.EventData]) -> bool:
+    """All observations of one run of a local probe are there."""
+    made = [data.observation for data in since if isinstance(data, k.ObservationMade) and data.purpose == "probe"]
+    number, count = made[-1].get("detail", {}).get("of_run", (0, 1)) if made else (0, 1)
+    return bool(number == count)
 
 
 def _measured(session: Session, since: list[k.EventData]) -> bool:

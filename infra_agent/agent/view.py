@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
 
-from infra_agent.agent.dossier import CandidateView, CodeView, Dossier, HypothesisView, PersonSaid
+from infra_agent.agent.dossier import (
+    CandidateView,
+    CodeView,
+    Dossier,
+    HypothesisView,
+    PersonSaid,
+    ProbeView,
+    ProposalView,
+)
 from infra_agent.changes.change import STOCK
 from infra_agent.harness.baseline import baseline_complete
 from infra_agent.harness.code import patchable_files, why_no_code
 from infra_agent.harness.figure import target_ratio
 from infra_agent.harness.ladder import ASSUMED_SD_LOG
+from infra_agent.harness.local_probes import rung_of
 from infra_agent.harness.memory import figure_in, launch_logs
 from infra_agent.harness.proving import block_wall_s
 from infra_agent.harness.session import Session
+from infra_agent.harness.transforms import PREFIX
+from infra_agent.harness.windows import figure_probe
 from infra_agent.judge.plan import LOOKS
 from infra_agent.ledger import kinds as k
 from infra_agent.ledger.state import CandidateState, RunState
+from infra_agent.library.transforms import transform_names
 
 REPORT_S = 10.0
 MOST_FILES = 200
@@ -56,7 +72,45 @@ def build_dossier(session: Session, lane: k.Lane) -> Dossier:
             if c.declined is not None
         ),
         code=code_view(session, best) if lane == "agent" else CodeView(),
+        figure_probe=figure_probe(session.stack),
+        **(_local_views(session, best) if lane == "agent" else {}),
     )
+
+
+def _local_views(session: Session, best: str) -> dict[str, Any]:
+    """Local probes and transforms: what may be asked for, what has been, and what came of it."""
+    state, stack = session.state, session.stack
+    looked = [made for made in state.standing if made.purpose == "probe"]
+    of_best = {made.observation["probe"]: made for made in looked if made.candidate == best}
+    asked = {name.removeprefix(PREFIX): made for name, made in of_best.items() if name.startswith(PREFIX)}
+    return {
+        "probes": tuple(
+            ProbeView(
+                name, rung_of(stack, name).value, tuple(m.candidate for m in looked if m.observation["probe"] == name)
+            )
+            for name in stack.probes
+        ),
+        "transforms": transform_names(stack.skills) if session.workspace is not None else (),
+        "transformed": tuple(asked),
+        "proposals": tuple(each for name, made in asked.items() for each in _proposals(name, made)),
+        "refused_hypotheses": tuple(_refused(state)),
+    }
+
+
+def _proposals(name: str, made: k.ObservationMade) -> Iterator[ProposalView]:
+    for row in made.observation.get("detail", {}).get("proposals", ()):
+        if not row["refused"]:
+            told = {key: row[key] for key in ("diff", "claim", "place", "refuted_by", "low", "high")}
+            digest = hashlib.sha256(row["diff"].encode()).hexdigest()[:12]
+            yield ProposalView(transform=name, digest=digest, **told)
+
+
+def _refused(state: RunState) -> Iterator[str]:
+    for refused in state.refused:
+        with suppress(ValueError):
+            action = json.loads(refused.action)
+            if isinstance(action, dict) and action.get("kind") == "propose":
+                yield str(action.get("hypothesis", ""))
 
 
 def code_view(session: Session, best: str) -> CodeView:
@@ -78,7 +132,7 @@ def signals_of(state: RunState, candidate: str) -> dict[str, float | str | bool]
     """Signals of a configuration's observations, newer ones over older ones."""
     merged: dict[str, float | str | bool] = {}
     for made in state.standing:
-        if made.candidate == candidate and made.purpose in ("baseline", "engagement", "screen", "measure"):
+        if made.candidate == candidate and made.purpose in ("baseline", "engagement", "screen", "measure", "probe"):
             merged.update(made.observation.get("signals", {}))
     return merged
 

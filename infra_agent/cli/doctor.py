@@ -36,10 +36,11 @@ def doctor(
     from infra_agent.agent.checkup import check_machine
     from infra_agent.agent.noise import measure_noise, noise_lines
     from infra_agent.cli.run import read_goal
+    from infra_agent.stack.files import resolve_stack
 
     if goal is not None and not noise:
         raise UsageError("--goal says what --noise calibrates", where="--goal", hint="doctor --noise --goal ...")
-    wanted = read_goal(goal, None)[0] if goal is not None else None
+    wanted = read_goal(goal, None, resolve_stack(stack, Path.cwd())[0].metrics)[0] if goal is not None else None
 
     checkup = check_machine(stack, Path.cwd(), no_sandbox)
     document: dict[str, object] = {

@@ -12,7 +12,9 @@ from infra_agent.cli.output import print_json, print_lines
 
 
 def init(
-    engine: Annotated[str, typer.Option("--engine", help="transformers, command, or openai for a running server.")],
+    engine: Annotated[
+        str, typer.Option("--engine", help="transformers, command, experiment, or openai for a running server.")
+    ],
     model: Annotated[str, typer.Option("--model", help="Model directory, or the name the server answers with.")] = "",
     url: Annotated[str, typer.Option("--url", help="Root URL of a running server (engine openai).")] = "",
     path: Annotated[Path, typer.Option("--path", help="File to write.")] = Path("infra-agent.toml"),

@@ -21,7 +21,12 @@ def list_(as_json: JsonFlag = False) -> int:
     pages = load_playbooks()
     if as_json:
         rows = [
-            {"name": p.name, "rank": p.rank, "symptom": p.symptom, "levers": [lever.family for lever in p.levers]}
+            {
+                "name": p.name,
+                "rank": p.rank,
+                "symptom": p.symptom,
+                "levers": [*(lever.family for lever in p.levers), *(each.family for each in p.transforms)],
+            }
             for p in pages
         ]
         print_json({"playbooks": rows})
@@ -47,8 +52,14 @@ def show(name: Annotated[str, typer.Argument(help="Name of a playbook.")], as_js
         tests = {"equals": predicate.equals, "at least": predicate.at_least, "at most": predicate.at_most}
         words = " and ".join(f"{test} {value}" for test, value in tests.items() if value is not None)
         lines.append(f"when   {predicate.signal} {words}")
+    lines += [f"look   {probe}" for probe in page.probes]
     for lever in page.levers:
         lines.append(f"try    {lever.family}: {lever.cause}; expected x{lever.low:g} to x{lever.high:g}")
         lines.append(f"       refuted by: {lever.refuted_by}")
+    for transform in page.transforms:
+        lines.append(
+            f"try    transform {transform.name}: {transform.cause}; expected x{transform.low:g} to x{transform.high:g}"
+        )
+        lines.append(f"       refuted by: {transform.refuted_by}")
     print_lines([*lines, "", page.text])
     return 0

@@ -27,6 +27,8 @@ PROBES = (
     ),
     ("overlap", "events", "how many requests decode at the same time, from the time stamps of their chunks", ""),
     ("engagement", "static", "is a changed parameter in effect in the running engine", ""),
+    ("experiment", "micro", "one run of a stack that is no server: its declared metrics", ""),
+    ("program", "micro", "a program of the stack's own that writes observations ([probes.NAME])", ""),
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,6 +32,7 @@ from infra_agent.redact.known import flag_values, hidden_argv
 
 if TYPE_CHECKING:
     from infra_agent.agent.brains.base import Brain
+    from infra_agent.goal.declared import MetricSpec
     from infra_agent.goal.model import Goal
     from infra_agent.harness.budget.prices import FlatPrice
     from infra_agent.harness.session import Session
@@ -66,20 +68,20 @@ def run(
 
     With --json: {goal, understood} for --dry-run, else the report (see docs/report.schema.json).
     """
-    wanted, notes = read_goal(goal, budget)
-    wanted = with_ceilings(wanted, max_usd, max_tokens, max_launches, max_disk)
-    given = price_for(brain, price, price_input, price_output)
     from infra_agent.goal.echo import describe
     from infra_agent.stack.files import resolve_stack
     from infra_agent.stack.secrets import stack_secrets
 
     system, source = resolve_stack(stack, Path.cwd())
+    wanted, notes = read_goal(goal, budget, system.metrics)
+    wanted = with_ceilings(wanted, max_usd, max_tokens, max_launches, max_disk)
+    given = price_for(brain, price, price_input, price_output)
     hide(stack_secrets(system))
     if dry_run:
         return _show(wanted, notes, source, system, as_json)
     from infra_agent.agent.start import make_brain
 
-    chosen = make_brain(brain, script)
+    chosen = make_brain(brain, script, system.playbooks)
     with TerminalNarrator(stderr()) as narrator:
         narrator.line("Goal", describe(with_defaults(wanted, system)))
         for note in notes:
@@ -88,15 +90,21 @@ def run(
         return _carry_out(wanted, system, source, chosen, script, given, seed, no_sandbox, narrator, as_json)
 
 
-def read_goal(text: str, budget: str | None) -> tuple[Goal, list[str]]:
-    """A goal from words or from a file, with what was assumed. `budget` overrides the goal's own."""
+def read_goal(
+    text: str, budget: str | None, declared: Mapping[str, MetricSpec] | None = None
+) -> tuple[Goal, list[str]]:
+    """A goal from words or from a file, with what was assumed. `budget` overrides the goal's own.
+
+    `declared`: metrics that the stack itself declares.
+    """
     from infra_agent.goal.echo import understood
     from infra_agent.goal.files import load_goal
     from infra_agent.goal.parse import parse_goal
 
     from_file = text.endswith(".toml")
-    goal = load_goal(Path(text)) if from_file else parse_goal(text)
-    notes = [] if from_file else understood(text, goal)
+    metrics = declared or {}
+    goal = load_goal(Path(text), metrics) if from_file else parse_goal(text, metrics)
+    notes = [] if from_file else understood(text, goal, metrics)
     if budget is not None:
         goal = goal.model_copy(update={"budget_s": seconds(budget)})
     return goal, notes
@@ -219,10 +227,8 @@ def _introduce(session: Session, brain: Brain, narrator: TerminalNarrator) -> No
 
     stack, started = session.stack, session.state.started
     engine = started.environment.get("engine_version", stack.engine)
-    load = session.load
-    asked = f"{load.concurrency} concurrent" if load.concurrency else f"{load.rate_per_s:g} requests/s"
     cores = started.environment.get("cores", "?")
-    narrator.line("Stack", f"{stack.name} · {engine} · {cores} CPU cores · load {asked}")
+    narrator.line("Stack", f"{stack.name} · {engine} · {cores} CPU cores · {_work(session)}")
     narrator.line("Brain", f"{brain.name} ({started.brain_note})")
     sandbox = "sandbox held" if session.walls.mode == "bubblewrap" else "NO SANDBOX"
     narrator.line(
@@ -232,6 +238,16 @@ def _introduce(session: Session, brain: Brain, narrator: TerminalNarrator) -> No
     caps = [f"at most {amount(name, cap)}" for name, cap in session.budget.caps.model_dump(exclude_none=True).items()]
     minutes = f"{session.budget.remaining_s() / 60:.0f} min"
     narrator.line("Budget", f"{' · '.join([minutes, *caps])}, seed {session.seed}")
+
+
+def _work(session: Session) -> str:
+    """What is measured: a load, or a run."""
+    from infra_agent.stack.engines.experiment import is_experiment
+
+    if is_experiment(session.stack):
+        return f"one run takes at most {session.stack.experiment.timeout_s:g} s"
+    load = session.load
+    return f"load {load.concurrency} concurrent" if load.concurrency else f"load {load.rate_per_s:g} requests/s"
 
 
 def _print_end(session: Session, as_json: bool) -> None:

@@ -134,7 +134,7 @@ def resume(ref: RunRef = "last", no_sandbox: NoSandbox = False, as_json: JsonFla
     authority = Authority(local_key=local_public_key())
     with TerminalNarrator(stderr()) as narrator, start.resume(run_dir, walls, narrator, authority=authority) as session:
         hide(stack_secrets(session.stack))
-        brain = start.make_brain(session.state.started.brain, run_dir / start.SCRIPT_FILE)
+        brain = start.make_brain(session.state.started.brain, run_dir / start.SCRIPT_FILE, session.stack.playbooks)
         narrator.line("Resumed", f"run {run_dir.name} after {len(session.state.events)} events")
         return finish(session, brain, narrator, as_json)
 

@@ -27,6 +27,7 @@ from infra_agent.publish.publish import load_state
 from infra_agent.review.local import local_public_key
 from infra_agent.stack.digest import stack_digest
 from infra_agent.stack.engines import engine_of
+from infra_agent.stack.engines.experiment import is_experiment
 from infra_agent.stack.files import DEMO, resolve_stack, validate_paths
 from infra_agent.stack.model import ParameterValue, Stack
 from infra_agent.stack.secrets import stack_secrets
@@ -47,6 +48,8 @@ def serve_until_stopped(
     engine = engine_of(stack)
     if not engine.launches:
         raise UsageError(f"engine {engine.name} is attached to, not launched", hint="start the server where it lives")
+    if is_experiment(stack):
+        raise UsageError("an experiment is run, not served", hint="`infra-agent run` measures it")
     with TerminalNarrator(stderr()) as narrator, tempfile.TemporaryDirectory(prefix="infra-agent-up-") as folder:
         scratch, log = Path(folder) / "scratch", Path(folder) / "engine.log"
         walls = hold_walls(no_sandbox, stack.limits.memory_bytes)

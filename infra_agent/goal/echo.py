@@ -6,9 +6,12 @@ Not covered: the stack's own defaults (the caller fills them in with `model_copy
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from infra_agent.errors import GoalError
-from infra_agent.goal.model import HIGHER_IS_BETTER, Goal, Limit, Metric, Statistic
-from infra_agent.goal.parse import read_goal
+from infra_agent.goal.declared import DeclaredMetric, MetricSpec
+from infra_agent.goal.model import AnyMetric, Goal, Limit, Metric, Statistic, higher_is_better
+from infra_agent.goal.parse import NONE_DECLARED, read_goal
 from infra_agent.goal.say import amount, plain
 
 _LABELS = {
@@ -27,7 +30,9 @@ _LABELS = {
 
 def describe(goal: Goal) -> str:
     """The one-line echo: metric and load, target, constraints, scope when code may change, budget."""
-    parts = [f"{_named(goal.metric, goal.statistic)} at {_load(goal)}", _target(goal)]
+    declared = isinstance(goal.metric, DeclaredMetric)
+    named = _named(goal.metric, goal.statistic)
+    parts = [named if declared else f"{named} at {_load(goal)}", _target(goal)]
     if goal.slo:
         parts.append("SLO " + ", ".join(_limit(limit) for limit in goal.slo))
     parts += [_limit(limit) for limit in goal.constraints.limits]
@@ -43,12 +48,12 @@ def describe(goal: Goal) -> str:
     return " · ".join(parts)
 
 
-def understood(text: str, goal: Goal) -> list[str]:
+def understood(text: str, goal: Goal, declared: Mapping[str, MetricSpec] = NONE_DECLARED) -> list[str]:
     """Assumptions made while reading `text`: defaults, corrected spelling, words with a chosen meaning."""
     if not text.strip():
         return []
     try:
-        reading = read_goal(text)
+        reading = read_goal(text, declared)
     except GoalError:
         return ["the goal's text is not one that the grammar reads; the fields count"]
     if reading.goal.model_copy(update={"text": goal.text}) != goal:
@@ -56,7 +61,9 @@ def understood(text: str, goal: Goal) -> list[str]:
     return list(dict.fromkeys(reading.notes))
 
 
-def _named(metric: Metric, statistic: Statistic) -> str:
+def _named(metric: AnyMetric, statistic: Statistic) -> str:
+    if isinstance(metric, DeclaredMetric):
+        return f"{metric.label} ({metric.meaning})"
     return _LABELS[metric] if statistic is Statistic.VALUE else f"{_LABELS[metric]} {statistic.value}"
 
 
@@ -69,7 +76,7 @@ def _load(goal: Goal) -> str:
 
 
 def _target(goal: Goal) -> str:
-    word = "at least" if goal.metric in HIGHER_IS_BETTER else "at most"
+    word = "at least" if higher_is_better(goal.metric) else "at most"
     value = goal.target.value
     if goal.target.kind == "absolute":
         return f"{word} {_level(goal.metric, value)}"
@@ -89,10 +96,12 @@ def _limit(limit: Limit) -> str:
     return f"{_named(limit.metric, limit.statistic)} {limit.bound.replace('_', ' ')} {amount}"
 
 
-def _level(metric: Metric, value: float) -> str:
+def _level(metric: AnyMetric, value: float) -> str:
+    if isinstance(metric, DeclaredMetric):
+        return metric.level(value)
     if metric in (Metric.OUTPUT_TOK_PER_S, Metric.TOTAL_TOK_PER_S):
         return f"{_short(value)} tok/s"
-    if metric in HIGHER_IS_BETTER:
+    if higher_is_better(metric):
         return f"{_short(value)} requests/s"
     if metric is Metric.MEMORY_BYTES:
         unit, size = next(((u, s) for u, s in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)) if value >= s), ("bytes", 1.0))

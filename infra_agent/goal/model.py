@@ -11,6 +11,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from infra_agent.goal.declared import DeclaredMetric
+
 
 class Metric(StrEnum):
     """What can be tuned for. Definitions: docs/metrics.md."""
@@ -31,6 +33,13 @@ HIGHER_IS_BETTER = frozenset(
     {Metric.OUTPUT_TOK_PER_S, Metric.TOTAL_TOK_PER_S, Metric.REQUESTS_PER_S, Metric.GOODPUT_PER_S}
 )
 LATENCIES = frozenset({Metric.TTFT_S, Metric.TPOT_S, Metric.ITL_S, Metric.E2E_S})
+AnyMetric = Metric | DeclaredMetric
+"""A metric of serving, or one that the stack declares."""
+
+
+def higher_is_better(metric: AnyMetric) -> bool:
+    """Which way a metric is better."""
+    return metric.direction == "maximise" if isinstance(metric, DeclaredMetric) else metric in HIGHER_IS_BETTER
 
 
 class Direction(StrEnum):
@@ -84,7 +93,7 @@ class Limit(_Model):
     `kind`: `value` is a level of the metric (`absolute`), or a ratio to what it was before the change (`ratio`).
     """
 
-    metric: Metric
+    metric: AnyMetric
     statistic: Statistic
     bound: Literal["at_most", "at_least"]
     value: float = Field(gt=0)
@@ -127,7 +136,7 @@ class Goal(_Model):
     `slo` is set only for goodput: what a request must satisfy to count.
     """
 
-    metric: Metric
+    metric: AnyMetric
     statistic: Statistic
     direction: Direction
     target: Target
@@ -141,7 +150,7 @@ class Goal(_Model):
 
     @model_validator(mode="after")
     def _coherent(self) -> Goal:
-        higher = self.metric in HIGHER_IS_BETTER
+        higher = higher_is_better(self.metric)
         if higher != (self.direction is Direction.MAXIMISE):
             raise ValueError(f"{self.metric.value} is {'raised' if higher else 'lowered'}, not the opposite")
         if self.target.kind == "ratio" and (self.target.value > 1) != higher:

@@ -6,19 +6,27 @@ Not covered: guessing. What has two readings is refused with a corrected example
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from infra_agent.errors import GoalError
 from infra_agent.goal.build import build
+from infra_agent.goal.declared import MetricSpec
+from infra_agent.goal.declared_text import read_declared
 from infra_agent.goal.draft import Draft
 from infra_agent.goal.lexer import MAX_TEXT_LENGTH, Token, tokenize
-from infra_agent.goal.model import HIGHER_IS_BETTER, LATENCIES, Goal, Metric, Statistic, Target
+from infra_agent.goal.model import HIGHER_IS_BETTER, LATENCIES, Direction, Goal, Metric, Statistic, Target
 from infra_agent.goal.numerals import read_numerals
 from infra_agent.goal.phrases import read_phrases
 from infra_agent.goal.rules import apply_rules
 from infra_agent.goal.say import NAMES, amount, level, plain, sentence
 from infra_agent.goal.statements import read_statements
 
+NONE_DECLARED: Mapping[str, MetricSpec] = MappingProxyType({})
+_CARRIER = "double output tokens per second"
+"""A complete goal to which the rest of a sentence about a declared metric is added, to be read by the same grammar."""
+DECLARED_HINT = "say the metric and its level first, then e.g. ', code changes allowed, within 10 minutes'"
 EXAMPLE = "raise output tokens per second by 30 % at 8 concurrent requests, within 20 minutes"
 
 
@@ -30,15 +38,56 @@ class Reading:
     notes: tuple[str, ...]
 
 
-def parse_goal(text: str) -> Goal:
-    """The goal that the text states; GoalError names what is missing, and its hint is a sentence that parses."""
-    return read_goal(text).goal
+def parse_goal(text: str, declared: Mapping[str, MetricSpec] = NONE_DECLARED) -> Goal:
+    """The goal that the text states; GoalError names what is missing, and its hint is a sentence that parses.
+
+    `declared`: metrics of the stack itself, by name; their words are read first.
+    """
+    return read_goal(text, declared).goal
 
 
-def read_goal(text: str) -> Reading:
+def read_goal(text: str, declared: Mapping[str, MetricSpec] = NONE_DECLARED) -> Reading:
     """`parse_goal` with its notes; GoalError as there."""
     if len(text) > MAX_TEXT_LENGTH:
         raise GoalError(f"the goal is too long: {len(text)} characters, at most {MAX_TEXT_LENGTH}", hint=EXAMPLE)
+    found = read_declared(text, declared)
+    if found is None:
+        return _served(text)
+    rest = _rest(found.rest)
+    limits = (*found.limits, *rest.constraints.limits)
+    goal = Goal(
+        metric=found.metric,
+        statistic=Statistic.VALUE,
+        direction=Direction(found.metric.direction),
+        target=found.target,
+        constraints=rest.constraints.model_copy(update={"limits": limits}),
+        budget_s=rest.budget_s,
+        budget=rest.budget,
+        scope=rest.scope,
+        text=text,
+    )
+    return Reading(goal, found.notes)
+
+
+def _rest(text: str) -> Goal:
+    """What a sentence about a declared metric says beside it: budget, scope, further limits; nothing else."""
+    sound = _served(_CARRIER)
+    try:
+        rest = _served(f"{_CARRIER}, {text}" if text else _CARRIER)
+    except GoalError as error:
+        what = error.message.partition(". Understood:")[0]
+        raise GoalError(f"{what}. Not read: '{text}'", where="goal", hint=DECLARED_HINT) from None
+    same = (rest.goal.metric, rest.goal.statistic, rest.goal.target) == (
+        sound.goal.metric, sound.goal.statistic, sound.goal.target,
+    )  # fmt: skip
+    if not same or rest.goal.load is not None or rest.goal.slo or rest.goal.constraints.answers_unchanged:
+        message = f"the goal is not clear. '{text}' speaks of a server; an experiment has no requests and no answers"
+        raise GoalError(message, where="goal", hint=DECLARED_HINT)
+    return rest.goal
+
+
+def _served(text: str) -> Reading:
+    """A goal of a server, by the grammar alone."""
     tokens = tokenize(text)
     atoms, spelling = read_phrases(read_numerals(tokens))
     draft = build(read_statements(apply_rules(atoms)))

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from infra_agent.goal.model import HIGHER_IS_BETTER, Goal, Limit, Metric, Statistic
+from infra_agent.goal.declared import DeclaredMetric
+from infra_agent.goal.model import AnyMetric, Goal, Limit, Metric, Statistic, higher_is_better
 
 NAMES = {
     Metric.OUTPUT_TOK_PER_S: "output tokens per second",
@@ -42,9 +43,16 @@ def plain(value: float) -> str:
     return f"{digits[:-30]}.{digits[-30:]}".rstrip("0").rstrip(".")
 
 
-def level(metric: Metric, value: float) -> str:
+def name_of(metric: AnyMetric) -> str:
+    """What a goal calls the metric."""
+    return metric.label if isinstance(metric, DeclaredMetric) else NAMES[metric]
+
+
+def level(metric: AnyMetric, value: float) -> str:
     """A value with its unit, as the grammar reads it."""
-    if metric in HIGHER_IS_BETTER:
+    if isinstance(metric, DeclaredMetric):
+        return metric.level(value)
+    if higher_is_better(metric):
         return f"{plain(value)} {_RATE_UNITS[metric]}"
     if metric is Metric.MEMORY_BYTES:
         for unit, size in (("GB", 10**9), ("MB", 10**6)):
@@ -76,9 +84,9 @@ def _scaled(value: float, scale: Fraction) -> str:
 
 def sentence(goal: Goal) -> str:
     """The canonical sentence of a goal."""
-    higher = goal.metric in HIGHER_IS_BETTER
+    higher = higher_is_better(goal.metric)
     stat = "" if goal.statistic is Statistic.VALUE else f"{goal.statistic.value} "
-    words = [_objective(goal, f"{stat}{NAMES[goal.metric]}", higher=higher)]
+    words = [_objective(goal, f"{stat}{name_of(goal.metric)}", higher=higher)]
     if goal.load is not None:
         rate = goal.load.rate_per_s
         load = f"{goal.load.concurrency} concurrent requests" if rate is None else f"{plain(rate)} requests per second"
@@ -127,8 +135,8 @@ def _limit(limit: Limit) -> str:
     word = "at most" if limit.bound == "at_most" else "at least"
     if limit.kind == "ratio":
         share = float(abs(Fraction(repr(limit.value)) - 1))
-        return f"{stat}{NAMES[limit.metric]} within {_scaled(share, Fraction(100))} %"
-    return f"{stat}{NAMES[limit.metric]} {word} {level(limit.metric, limit.value)}"
+        return f"{stat}{name_of(limit.metric)} within {_scaled(share, Fraction(100))} %"
+    return f"{stat}{name_of(limit.metric)} {word} {level(limit.metric, limit.value)}"
 
 
 def _budget(seconds: float) -> str:

@@ -6,14 +6,18 @@ from functools import partial
 
 from infra_agent.changes.change import STOCK
 from infra_agent.errors import StackError
+from infra_agent.harness.experiment.baseline import measure_stock_run
+from infra_agent.harness.experiment.measuring import Wanted, measure_experiment
 from infra_agent.harness.figure import quantity_name, why_no_value
 from infra_agent.harness.ladder import End, give_verdict, screen_seed
 from infra_agent.harness.launching import launched
 from infra_agent.harness.measuring import Measured, measure_undisturbed, record_reference_answers, record_snapshot
-from infra_agent.harness.memory import launch_logs, reference_answers
+from infra_agent.harness.memory import FIGURE_PROBES, launch_logs, reference_answers
 from infra_agent.harness.noise import know_noise, record_noise, require_provable, tell_prior
 from infra_agent.harness.session import Session
+from infra_agent.harness.windows import figure_rung
 from infra_agent.ledger import kinds as k
+from infra_agent.stack.engines.experiment import is_experiment
 
 
 def measure_stock(session: Session) -> None:
@@ -21,6 +25,9 @@ def measure_stock(session: Session) -> None:
 
     Raises StackError when the figure is withheld, NotProvable when the goal asks for less than can be proved.
     """
+    if is_experiment(session.stack):
+        _measure_run(session)
+        return
     tell_prior(session)
     started_s = session.clock()
     session.narrator.status("starting the stock stack")
@@ -46,6 +53,14 @@ def measure_stock(session: Session) -> None:
     require_provable(session)
 
 
+def _measure_run(session: Session) -> None:
+    started_s = session.clock()
+    measured = measure_stock_run(session)
+    if measured.value is None:
+        raise _unmeasurable(session, measured)
+    _tell_baseline(session, measured, session.clock() - started_s)
+
+
 def baseline_complete(session: Session) -> bool:
     """Whether window, effective state, answers and a noise floor of stock are all in the ledger.
 
@@ -57,8 +72,8 @@ def baseline_complete(session: Session) -> bool:
         for made in state.standing
         if made.candidate == STOCK and made.observation.get("probe") == "effective-state"
     ]
-    parts = (launch_logs(state, session.goal, STOCK), snapshots, reference_answers(state), state.noise)
-    return all(parts)
+    answers = is_experiment(session.stack) or reference_answers(state)
+    return all((launch_logs(state, session.goal, STOCK), snapshots, answers, state.noise))
 
 
 def _unmeasurable(session: Session, measured: Measured) -> StackError:
@@ -76,14 +91,10 @@ def measure_again(session: Session, candidate: str, lane: k.Lane) -> None:
     repeat = sum(
         1
         for made in session.state.standing
-        if made.candidate == candidate and made.observation.get("probe") == "load" and made.purpose != "block"
+        if made.candidate == candidate and made.observation.get("probe") in FIGURE_PROBES and made.purpose != "block"
     )
     try:
-        with launched(session, candidate, arm="candidate", purpose="climb", lane=lane) as launch:
-            measured = measure_undisturbed(
-                session, launch, candidate=candidate, lane=lane, purpose="measure",
-                seed_of=lambda attempt: screen_seed(session, repeat + attempt),
-            )  # fmt: skip
+        measured = _once_more(session, candidate, lane, repeat)
     except StackError as error:
         _repeat_failed(session, candidate, error)
         return
@@ -92,13 +103,24 @@ def measure_again(session: Session, candidate: str, lane: k.Lane) -> None:
     record_noise(session)
 
 
+def _once_more(session: Session, candidate: str, lane: k.Lane, repeat: int) -> Measured:
+    if is_experiment(session.stack):
+        wanted = Wanted(candidate, "candidate", "climb", lane, screen_seed(session, repeat))
+        return measure_experiment(session, wanted, "measure")
+    with launched(session, candidate, arm="candidate", purpose="climb", lane=lane) as launch:
+        return measure_undisturbed(
+            session, launch, candidate=candidate, lane=lane, purpose="measure",
+            seed_of=lambda attempt: screen_seed(session, repeat + attempt),
+        )  # fmt: skip
+
+
 def _repeat_failed(session: Session, candidate: str, error: StackError) -> None:
     """A repeat that fails ends a candidate, and is only noted for stock: the run goes on."""
     if candidate == STOCK or session.state.candidates[candidate].verdict is not None:
         session.ledger.append(k.Note(topic="warning", text=f"a repeat of {candidate} failed: {error.message}"))
         return
     reason = " · ".join([f"failed when launched again: {error.message}", *error.lines[-1:]])
-    give_verdict(session, candidate, End("invalid", "crashed", "load", reason))
+    give_verdict(session, candidate, End("invalid", "crashed", figure_rung(session.stack), reason))
 
 
 def _tell_baseline(session: Session, measured: Measured, wall_s: float) -> None:
@@ -115,5 +137,6 @@ def _tell_baseline(session: Session, measured: Measured, wall_s: float) -> None:
         for other in measured.observation.quantities
         if other.name in ("ttft_s", "tpot_s") and other.name != name
     ]
-    text = "   ".join([f"{name} {quantity.value:.4g} {quantity.unit}{interval}", *others])
+    unit = "" if quantity.unit == "1" else f" {quantity.unit}"
+    text = "   ".join([f"{name} {quantity.value:.4g}{unit}{interval}", *others])
     session.narrator.line("Baseline", text, wall_s)

@@ -13,6 +13,7 @@ from typing import Literal
 
 from infra_agent.harness.session import Session
 from infra_agent.judge.claims import holm
+from infra_agent.judge.plan import LOOKS
 from infra_agent.judge.spending import overall_p
 from infra_agent.judge.stalls import NAME
 from infra_agent.ledger import kinds as k
@@ -37,10 +38,14 @@ def record_claims(session: Session) -> None:
 
 
 def gain_p_values(state: RunState) -> dict[str, float]:
-    """For each judged candidate the p of its whole sequence of looks, for a gain: 1 where it came out slower."""
+    """For each judged candidate the p of its whole sequence of looks, for a gain: 1 where it came out slower.
+
+    Exact figures have none: nothing was left to chance.
+    """
     return {
         id: overall_p(look.estimate.p, look.blocks) if look.estimate.ratio > 1 and look.estimate.p is not None else 1.0
         for id, look in _last_looks(state).items()
+        if look.estimate.p is not None or look.blocks >= LOOKS[0]
     }
 
 

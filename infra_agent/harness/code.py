@@ -31,7 +31,8 @@ from infra_agent.ledger.state import RunState
 from infra_agent.ledger.store import Ledger
 from infra_agent.review.code_risk import imports_numbers
 from infra_agent.stack.engines import engine_of
-from infra_agent.stack.engines.command import COMMAND, uses_source
+from infra_agent.stack.engines.command import DECLARES, uses_source
+from infra_agent.stack.engines.experiment import measuring_files
 from infra_agent.stack.model import PACKAGE, Stack
 
 FROM_SOURCE: Mapping[str, str] = MappingProxyType({"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPYCACHEPREFIX": ""})
@@ -56,7 +57,7 @@ def why_no_code(goal: Goal, stack: Stack, walls: Walls) -> str:
         return "a server that is only attached to cannot be changed"
     if not stack.sources:
         return "the stack names no sources that could be patched"
-    if walls.mode == "none" and not (stack.engine == COMMAND and uses_source(stack)):
+    if walls.mode == "none" and not (stack.engine in DECLARES and uses_source(stack)):
         return "without a sandbox no other tree can take the place of the sources: start the server from {source}"
     return ""
 
@@ -176,6 +177,7 @@ def _judged_by(stack: Stack) -> list[Path]:
     named = [stack.workload.prompts, stack.reference.prompts]
     files = [Path(name) for name in named if not name.startswith("builtin:")]
     weights = [Path(stack.model)] if Path(stack.model).is_absolute() else []
+    files += measuring_files(stack)
     own = [Path(module.__file__).parent for module in (infra_agent, probes) if module.__file__]
     return [*files, *weights, *own]
 

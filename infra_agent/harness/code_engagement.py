@@ -16,11 +16,14 @@ from pathlib import Path
 from infra_agent.changes.parse import parse
 from infra_agent.changes.workspace import Workspace
 from infra_agent.harness.code_places import places_of
-from infra_agent.harness.code_proof import PatchedFile, judge_code, mapped, prepare, read_notes
+from infra_agent.harness.code_proof import PatchedFile, judge_code, judge_run, mapped, prepare, read_notes
+from infra_agent.harness.experiment.run import run_experiment
 from infra_agent.harness.launching import Launch, launched, require_alive
 from infra_agent.harness.measuring import collect_answers, load_request, record
 from infra_agent.harness.session import Session
+from infra_agent.judge.plan import plan_blocks
 from infra_agent.ledger import kinds as k
+from infra_agent.stack.engines.experiment import is_experiment
 from probes.base import Against, Cost, Observation, Where
 from probes.load import probe as load_probe
 
@@ -40,6 +43,16 @@ def engage_code(session: Session, proposed: k.CandidateProposed, lane: k.Lane) -
         noted.append(scratch)
         return prepare(scratch, files)
 
+    if is_experiment(session.stack):
+        seed = plan_blocks(session.seed, 1, stage="screen")[0].seed
+        ran = run_experiment(
+            session, proposed.id, arm="candidate", purpose="engagement", lane=lane, seed=seed, prepare=ready
+        )
+        notes = read_notes(ran.scratch)
+        observation = judge_run(
+            files, notes, ran.document.sources, Cost(wall_s=session.clock() - started_s, launches=1)
+        )
+        return observation, _recorded(session, observation, proposed.id, lane, ran.launch)
     with launched(
         session, proposed.id, arm="candidate", purpose="engagement", lane=lane, reporter=True, prepare=ready
     ) as launch:
@@ -49,8 +62,11 @@ def engage_code(session: Session, proposed: k.CandidateProposed, lane: k.Lane) -
         notes.opened |= mapped(launch.server.own_pids(), files)
         launch_id = launch.id
     observation = judge_code(files, notes, Cost(wall_s=session.clock() - started_s, launches=1))
-    observed = record(session, observation, candidate=proposed.id, lane=lane, purpose="engagement", launch=launch_id)
-    return observation, observed
+    return observation, _recorded(session, observation, proposed.id, lane, launch_id)
+
+
+def _recorded(session: Session, observation: Observation, candidate: str, lane: k.Lane, launch: str) -> str:
+    return record(session, observation, candidate=candidate, lane=lane, purpose="engagement", launch=launch)
 
 
 def patched_files(workspace: Workspace, proposed: k.CandidateProposed, *, mounted: bool) -> tuple[PatchedFile, ...]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from infra_agent.harness.code_places import STRONGEST, Place
@@ -113,6 +113,22 @@ def judge_code(files: Sequence[PatchedFile], notes: Notes, cost: Cost) -> Observ
             "opened": list(opened), "cannot_tell": list(unseen), "processes": notes.processes,
         },
     )  # fmt: skip
+
+
+def judge_run(files: Sequence[PatchedFile], notes: Notes, built: Mapping[str, str], cost: Cost) -> Observation:
+    """`judge_code` of a program that ends. `built`: what it says it was built from, path → SHA-256.
+
+    A compiler is no process that takes notes: that a file was built in is the program's own word, and is said to be.
+    """
+    digests = {number: hashlib.sha256(file.content).hexdigest() for number, file in enumerate(files)}
+    told = {number: built[file.name] for number, file in enumerate(files) if file.name in built}
+    wrong = [files[number].name for number, digest in told.items() if digest != digests[number]]
+    notes.opened |= {number for number in told if not files[number].is_python}
+    found = judge_code(files, notes, cost)
+    if not wrong:
+        return found
+    text = f"not engaged: it was built from another {_listed(wrong)} than the candidate's"
+    return replace(found, verdict=Verdict.FAIL, summary=text, signals={"engaged": False})
 
 
 def _verdict(

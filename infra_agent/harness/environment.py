@@ -44,8 +44,12 @@ def child_env(
 
 
 def named_paths(stack: Stack) -> list[Path]:
-    """What the stack names and an engine may look for by itself: the model and the patchable sources."""
-    return [Path(name).absolute() for name in (stack.model, *stack.sources) if name and Path(name).exists()]
+    """What the stack names and an engine may look for by itself: model, patchable sources, files of an experiment."""
+    return [
+        Path(name).absolute()
+        for name in (stack.model, *stack.sources, *stack.experiment.needs)
+        if name and Path(name).exists()
+    ]
 
 
 def tool_env(parent: Mapping[str, str]) -> dict[str, str]:

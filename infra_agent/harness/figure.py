@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from infra_agent.goal.model import Direction, Goal, Limit, Metric, Statistic
+from infra_agent.goal.model import AnyMetric, Direction, Goal, Limit, Statistic
 from probes.base import Observation
 
 SAMPLE_FLOORS = {Statistic.P50: 11, Statistic.P90: 64, Statistic.P95: 130, Statistic.P99: 662}
@@ -14,7 +14,7 @@ ROUNDS = 3
 """Rounds of a closed loop: requests per unit of concurrency."""
 
 
-def quantity_name(metric: Metric, statistic: Statistic) -> str:
+def quantity_name(metric: AnyMetric, statistic: Statistic) -> str:
     """Name of the quantity: `ttft_s` is the mean, `ttft_p50_s` a percentile."""
     if statistic in (Statistic.VALUE, Statistic.MEAN):
         return metric.value

@@ -6,7 +6,7 @@ Not covered: the proof in blocks (`harness.proving`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -14,19 +14,25 @@ from infra_agent.changes.change import LaunchChange
 from infra_agent.errors import ConfigError, StackError
 from infra_agent.harness.code_engagement import engage_code
 from infra_agent.harness.engagement import judge_engagement
+from infra_agent.harness.experiment.exact import is_exact
+from infra_agent.harness.experiment.measuring import Wanted, measure_experiment
 from infra_agent.harness.figure import beyond_log, limit_words, oriented_log, quantity_name, why_no_value
 from infra_agent.harness.launching import Launch, launched, require_alive
+from infra_agent.harness.local_probes import required_probes, run_local
 from infra_agent.harness.measuring import Measured, collect_answers, measure_undisturbed, record, record_snapshot
 from infra_agent.harness.memory import figure_in, figure_of, launch_logs, reference_answers, snapshot_of
 from infra_agent.harness.session import Session
 from infra_agent.harness.tolerance import near_tie_limit
+from infra_agent.harness.windows import figure_rung
+from infra_agent.judge.exact import screen_exact
 from infra_agent.judge.plan import plan_blocks
-from infra_agent.judge.screen import screen
+from infra_agent.judge.screen import Outcome, screen
 from infra_agent.judge.types import Estimate
 from infra_agent.ledger import kinds as k
 from infra_agent.review.risk import needs_answers
 from infra_agent.stack.engines.base import RiskClass
-from probes.base import Cost, Verdict
+from infra_agent.stack.engines.experiment import is_experiment
+from probes.base import Cost, Json, Rung, Verdict
 from probes.numeric.compare import compare
 from probes.numeric.types import Answer
 
@@ -86,6 +92,8 @@ def _climb(session: Session, candidate_id: str, lane: k.Lane, started_s: float) 
         end = _code(session, proposed, lane) if proposed.patch is not None else None
         if end is not None:
             return end
+        if is_experiment(session.stack):
+            return _run_rungs(session, proposed, lane, started_s)
         with launched(session, candidate_id, arm="candidate", purpose="climb", lane=lane, reporter=True) as launch:
             return _rungs(session, proposed, lane, launch, started_s)
     except StackError as error:
@@ -109,6 +117,38 @@ def _rungs(
     return _screen(session, proposed, measured, started_s)
 
 
+def _run_rungs(session: Session, proposed: k.CandidateProposed, lane: k.Lane, started_s: float) -> End | None:
+    """An experiment: the probes that the stack requires, cheapest first, then one run."""
+    end = _required(session, proposed, lane) if lane == "agent" else None
+    if end is not None:
+        return end
+    session.narrator.status(f"{proposed.id} {proposed.title}: running it once")
+    wanted = Wanted(proposed.id, "candidate", "climb", lane, screen_seed(session))
+    measured = measure_experiment(session, wanted, "screen")
+    end = _in_effect(session, proposed, lane, 0.0, snapshot_of(session.state, proposed.id))
+    return end or _screen(session, proposed, measured, started_s)
+
+
+def _required(session: Session, proposed: k.CandidateProposed, lane: k.Lane) -> End | None:
+    """The first required probe that a candidate does not pass. What cannot be told is no pass."""
+    ends = {Verdict.FAIL: "rejected", Verdict.INCONCLUSIVE: "inconclusive"}
+    passed = []
+    for name in required_probes(session.stack):
+        for identity, observation in run_local(session, name, proposed.id, lane):
+            told = f"{name} {observation.verdict}: {observation.summary}"
+            session.narrator.line(f"  {proposed.id}", f"{proposed.title}   {told}")
+            if observation.verdict is not Verdict.PASS:
+                decision = ends.get(observation.verdict, "invalid")
+                cause = "unclear" if decision == "inconclusive" else "infeasible"
+                cause = "answers_changed" if observation.rung is Rung.NUMERIC and decision == "rejected" else cause
+                return End(decision, cause, observation.rung.value, f"probe {told}", (identity,))
+            passed.append(observation.rung)
+    if needs_answers(RiskClass(proposed.risk)) and Rung.NUMERIC not in passed:
+        reason = "no required numeric probe shows that the results stay the same"
+        return End("inconclusive", "unclear", "numeric", reason)
+    return None
+
+
 def _code(session: Session, proposed: k.CandidateProposed, lane: k.Lane) -> End | None:
     """The changed lines must be executed. Of a file that is not Python it may stay open: a person decides on it."""
     observation, evidence = engage_code(session, proposed, lane)
@@ -124,6 +164,13 @@ def _engagement(session: Session, proposed: k.CandidateProposed, lane: k.Lane, l
     """Every change must be in effect. The plain search does not know this rule: one effective change lets it pass."""
     started_s = session.clock()
     snapshot = record_snapshot(session, launch, candidate=proposed.id, lane=lane)
+    return _in_effect(session, proposed, lane, session.clock() - started_s, snapshot, launch.id)
+
+
+def _in_effect(
+    session: Session, proposed: k.CandidateProposed, lane: k.Lane, wall_s: float, snapshot: Mapping[str, Json],
+    launch: str = "",
+) -> End | None:  # fmt: skip
     if not proposed.changes:
         return None
     state = session.state
@@ -133,9 +180,9 @@ def _engagement(session: Session, proposed: k.CandidateProposed, lane: k.Lane, l
         snapshot_of(state, "stock"),
         snapshot_of(state, proposed.base),
         snapshot,
-        Cost(wall_s=session.clock() - started_s, launches=1),
+        Cost(wall_s=wall_s, launches=1),
     )
-    evidence = record(session, observation, candidate=proposed.id, lane=lane, purpose="engagement", launch=launch.id)
+    evidence = record(session, observation, candidate=proposed.id, lane=lane, purpose="engagement", launch=launch)
     failed = observation.verdict is not Verdict.PASS
     partly = failed and lane == "honesty" and any(c["engaged"] for c in observation.detail.get("changes", ()))
     if observation.verdict is Verdict.PASS or partly:
@@ -181,13 +228,11 @@ def _differ(reference: Sequence[Answer], answers: Sequence[Answer]) -> Iterator[
 def _screen(session: Session, proposed: k.CandidateProposed, measured: Measured, started_s: float) -> End | None:
     if measured.value is None:
         reason = why_no_value(session.goal, measured.observation)
-        return End("invalid", "crashed", "load", reason, (measured.id,))
+        return End("invalid", "crashed", figure_rung(session.stack), reason, (measured.id,))
     end = _constraints(session, proposed, measured) or _says_less(session, proposed, measured)
     if end is not None:
         return end
-    base_logs = launch_logs(session.state, session.goal, proposed.base, stall_free=True)
-    value = figure_in(session.state.observations[measured.id], session.goal, stall_free=True) or measured.value
-    estimate, outcome, reason = screen(oriented_log(session.goal, value), base_logs, ASSUMED_SD_LOG)
+    estimate, outcome, reason = _compared(session, proposed, measured.id, measured.value)
     data = k.EstimateData.model_validate(estimate_data_fields(estimate))
     session.ledger.append(
         k.Screened(
@@ -203,7 +248,25 @@ def _screen(session: Session, proposed: k.CandidateProposed, measured: Measured,
     if outcome != "reject":
         return None
     cause = "slower" if estimate.high < 1 else "no_gain"
-    return End("rejected", cause, "load", reason, (measured.id,), data)
+    return End("rejected", cause, figure_rung(session.stack), reason, (measured.id,), data)
+
+
+def _compared(
+    session: Session, proposed: k.CandidateProposed, measured: str, plain: float
+) -> tuple[Estimate, Outcome, str]:
+    """One launch beside the base's; figures that do not vary are compared on their own seed, exactly."""
+    state, goal = session.state, session.goal
+    value = figure_in(state.observations[measured], goal, stall_free=True) or plain
+    if is_exact(state, goal):
+        place = state.observations[measured].observation["where"].get("input")
+        same = [
+            m for m in state.standing if m.candidate == proposed.base and m.observation["where"].get("input") == place
+        ]
+        bases = [base for made in same if (base := figure_in(made, goal)) is not None]
+        if bases:
+            return screen_exact(oriented_log(goal, value) - oriented_log(goal, bases[-1]))
+    base_logs = launch_logs(state, goal, proposed.base, stall_free=True)
+    return screen(oriented_log(goal, value), base_logs, ASSUMED_SD_LOG)
 
 
 def _constraints(session: Session, proposed: k.CandidateProposed, measured: Measured) -> End | None:
@@ -215,7 +278,7 @@ def _constraints(session: Session, proposed: k.CandidateProposed, measured: Meas
         beyond = beyond_log(limit, value, figure_of(session.state, proposed.base, name))
         if beyond is not None and value is not None and beyond > CLEARLY_BEYOND_SDS * ASSUMED_SD_LOG:
             reason = f"{name} is {value:.4g}, {limit_words(limit)} is asked"
-            return End("rejected", "infeasible", "load", reason, (measured.id,))
+            return End("rejected", "infeasible", figure_rung(session.stack), reason, (measured.id,))
     return None
 
 

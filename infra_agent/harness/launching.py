@@ -10,7 +10,7 @@ from typing import Literal
 
 from infra_agent.changes.change import STOCK
 from infra_agent.errors import BudgetSpent, StackError
-from infra_agent.harness.code import launch_sources
+from infra_agent.harness.code import LaunchSources, launch_sources
 from infra_agent.harness.launch_errors import LaunchFailed
 from infra_agent.harness.launch_payment import paid_launch
 from infra_agent.harness.ports import free_port
@@ -19,6 +19,7 @@ from infra_agent.harness.session import Session
 from infra_agent.ledger import kinds as k
 from infra_agent.redact.known import hidden_argv, hidden_env
 from infra_agent.stack.engines.base import LaunchPlan
+from infra_agent.stack.engines.experiment import is_experiment
 from infra_agent.stack.model import Stack
 
 Purpose = Literal["baseline", "climb", "block", "final", "calibrate", "engagement"]
@@ -33,44 +34,91 @@ class Launch:
     server: Server
 
 
+class _End:
+    """What is known of a launch when it ends."""
+
+    def __init__(self) -> None:
+        self.ready_s: float | None = None
+        self.log: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """A launch that the ledger knows of and that is paid for: what to start, on which sources, and where."""
+
+    id: str
+    plan: LaunchPlan
+    sources: LaunchSources
+    scratch: Path
+    log: Path
+    end: _End
+
+
+Arm = Literal["stock", "base", "candidate"]
+Prepare = Callable[[Path], Mapping[str, str]]
+
+
 @contextmanager
 def launched(
-    session: Session, candidate: str, *, arm: Literal["stock", "base", "candidate"], purpose: Purpose, lane: k.Lane,
-    reporter: bool = False, prepare: Callable[[Path], Mapping[str, str]] | None = None,
+    session: Session, candidate: str, *, arm: Arm, purpose: Purpose, lane: k.Lane, reporter: bool = False,
+    prepare: Prepare | None = None,
 ) -> Iterator[Launch]:  # fmt: skip
     """Start the engine with a candidate's settings on its sources, and always take it down again.
 
     `prepare` may put files into the launch's own directory, and returns what is added to its environment.
     Raises StackError (recorded as the launch's outcome) and BudgetSpent before anything is started.
     """
-    session.budget.require(expected_start_s(session), "another launch")
-    launch_id = f"L{len(session.state.launches) + 1}"
     if session.attached:
-        with _attached(session, candidate, launch_id, arm, purpose, lane) as launch:
+        session.budget.require(expected_start_s(session), "another launch")
+        with _attached(session, candidate, next_id(session), arm, purpose, lane) as launch:
             yield launch
         return
+    with begun(session, candidate, arm=arm, purpose=purpose, lane=lane, prepare=prepare) as launch_, \
+        _budget_not_engine(session), serve(
+            launch_.plan, session.engine, _within_budget(session), walls=session.walls, scratch=launch_.scratch,
+            log_path=launch_.log, with_reporter=reporter, overlays=launch_.sources.overlays,
+            on_event=session.narrator.status, clock=session.clock,
+        ) as server:  # fmt: skip
+        launch_.end.ready_s = server.ready_s
+        yield Launch(launch_.id, server)
+
+
+def next_id(session: Session) -> str:
+    """The next launch's id."""
+    return f"L{len(session.state.launches) + 1}"
+
+
+@contextmanager
+def begun(
+    session: Session, candidate: str, *, arm: Arm, purpose: Purpose, lane: k.Lane, prepare: Prepare | None = None,
+    complete: Callable[[LaunchPlan, Path], LaunchPlan] | None = None,
+) -> Iterator[Begun]:  # fmt: skip
+    """Everything around a process of the stack but the process: budget, sources, its plan, and both its events.
+
+    `complete` puts into the plan what depends on the launch's own directory. Raises as `launched` does.
+    """
+    session.budget.require(expected_start_s(session), "another launch")
+    launch_id = next_id(session)
     sources = launch_sources(session.workspace, session.stack, session.state, session.walls, candidate)
     plan = session.engine.plan(sources.stack, session.settings_of(candidate), free_port())
     scratch = session.run_dir.absolute() / "scratch" / launch_id
     log = _log_path(session, launch_id)
     with paid_launch(session, plan, session.settings_of(candidate).get("device"), (scratch, log, log)):
         scratch.mkdir(parents=True, exist_ok=True)
+        plan = complete(plan, scratch) if complete is not None else plan
         plan = replace(plan, env={**plan.env, **sources.env, **(prepare(scratch) if prepare is not None else {})})
         _record_start(session, launch_id, candidate, arm, purpose, lane, plan, sources.tree)
         with _recorded(session, launch_id) as end:
             end.log = log
-            with _budget_not_engine(session), serve(
-                plan, session.engine, _within_budget(session), walls=session.walls, scratch=scratch, log_path=log,
-                with_reporter=reporter, overlays=sources.overlays, on_event=session.narrator.status,
-                clock=session.clock,
-            ) as server:  # fmt: skip
-                end.ready_s = server.ready_s
-                yield Launch(launch_id, server)
+            yield Begun(id=launch_id, plan=plan, sources=sources, scratch=scratch, log=log, end=end)
 
 
 def expected_start_s(session: Session) -> float:
-    """Seconds that a launch took to its first answer so far, or the least that any takes."""
-    ready = [ended.ready_s for ended in session.state.launches_ended.values() if ended.ready_s is not None]
+    """Seconds that a launch took to its first answer, or a run to its end, so far; or the least that any takes."""
+    ended = session.state.launches_ended.values()
+    ready = [launch.ready_s for launch in ended if launch.ready_s is not None]
+    if is_experiment(session.stack):
+        ready = [launch.wall_s for launch in ended if launch.outcome == "stopped"]
     return max(ready, default=1.0)
 
 
@@ -92,14 +140,6 @@ def _budget_not_engine(session: Session) -> Iterator[None]:
         if cut and error.outcome == "hung":
             raise BudgetSpent("the budget ended while the engine was starting") from error
         raise
-
-
-class _End:
-    """What is known of a launch when it ends."""
-
-    def __init__(self) -> None:
-        self.ready_s: float | None = None
-        self.log: Path | None = None
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from probes.load.types import Arrivals, Closed, LoadRequest, Poisson, RequestRec
 from probes.numeric.collect import collect
 from probes.numeric.types import Answer
 
-ObservationPurpose = Literal["baseline", "engagement", "answers", "screen", "block", "final", "measure"]
+ObservationPurpose = Literal["baseline", "engagement", "answers", "screen", "block", "final", "measure", "probe"]
 CLIENT_CHECKS = ("client delay", "mean in flight", "peak in flight")
 """A client that woke late, or sent the next request late, measured itself: that is not the candidate's fault."""
 MOST_WINDOWS = 3

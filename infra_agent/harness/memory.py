@@ -13,6 +13,8 @@ from infra_agent.ledger.state import RunState
 from probes.base import Json
 from probes.numeric.types import Answer
 
+FIGURE_PROBES = ("load", "experiment")
+"""Probes that take the goal's figure: of a server, and of a stack that is an experiment."""
 FIGURE_PURPOSES = ("baseline", "screen", "measure", "block", "final")
 
 
@@ -39,7 +41,7 @@ def reference_answers(state: RunState) -> tuple[Answer, ...] | None:
 def figure_in(made: k.ObservationMade, goal: Goal, *, stall_free: bool = False) -> float | None:
     """The goal's figure in a recorded load observation; `stall_free`: without its stalls, where it had some."""
     observation = made.observation
-    if observation.get("probe") != "load" or observation.get("verdict") != "pass":
+    if observation.get("probe") not in FIGURE_PROBES or observation.get("verdict") != "pass":
         return None
     name = quantity_name(goal.metric, goal.statistic)
     without = stall_free_name(goal.metric, goal.statistic) if stall_free else None
@@ -74,7 +76,7 @@ def quantity_in(made: k.ObservationMade, name: str) -> float | None:
 def figure_of(state: RunState, candidate: str, name: str) -> float | None:
     """A quantity in the newest load window of a configuration that has it."""
     for made in reversed(list(state.observations.values())):
-        if made.candidate == candidate and made.observation.get("probe") == "load":
+        if made.candidate == candidate and made.observation.get("probe") in FIGURE_PROBES:
             value = quantity_in(made, name)
             if value is not None:
                 return value

@@ -12,17 +12,20 @@ import math
 from infra_agent.changes.change import STOCK
 from infra_agent.errors import NotProvable, StackError
 from infra_agent.goal.model import Direction
+from infra_agent.harness.experiment.exact import is_exact
+from infra_agent.harness.experiment.measuring import Wanted
 from infra_agent.harness.figure import quantity_name, target_ratio
 from infra_agent.harness.ladder import ASSUMED_SD_LOG
-from infra_agent.harness.launching import launched
-from infra_agent.harness.measuring import measure_load
-from infra_agent.harness.memory import launch_logs
+from infra_agent.harness.memory import FIGURE_PROBES, launch_logs
 from infra_agent.harness.noisefloor import MetricNoise, NoiseFloor, find_floor, key_of
 from infra_agent.harness.session import Session
+from infra_agent.harness.windows import measure_once
 from infra_agent.judge.calibrate import Reach, block_sd_in_a_row, noise_sd, pooled_sd, reach_within
 from infra_agent.judge.decide import blocks_needed, provable_ratio
+from infra_agent.judge.exact import EXACT_REPEATS
 from infra_agent.judge.plan import LOOKS, plan_blocks
 from infra_agent.ledger import kinds as k
+from infra_agent.stack.engines.experiment import is_experiment
 
 MDE_BLOCKS = 12
 OWN_LAUNCHES = 3
@@ -39,7 +42,8 @@ def tell_prior(session: Session) -> None:
     floor = find_floor(key_of(session.state.started))
     noise = _of_goal(session, floor)
     if floor is None or noise is None:
-        text = "not measured here yet for this stack and load; `infra-agent doctor --noise` does that"
+        asked = " --goal ..." if is_experiment(session.stack) else ""
+        text = f"not measured here yet for this stack and load; `infra-agent doctor --noise{asked}` does that"
         session.narrator.line("Noise", text)
         return
     session.narrator.line(
@@ -68,8 +72,19 @@ def know_noise(session: Session) -> None:
     )
 
 
+def know_exactly(session: Session) -> None:
+    """Figures that repeat exactly have no noise."""
+    if session.state.noise is None:
+        session.ledger.append(
+            k.NoiseKnown(sd_log=0.0, mde_ratio=1.0, blocks=EXACT_REPEATS, samples=EXACT_REPEATS, source="exact")
+        )
+        session.narrator.line("Noise", f"none: {EXACT_REPEATS} runs of stock on one seed gave the same figure")
+
+
 def record_noise(session: Session) -> None:
     """Bring the noise floor up to date with stock's launches in this run."""
+    if is_exact(session.state, session.goal):
+        return
     logs = launch_logs(session.state, session.goal, STOCK, stall_free=True)
     if len(logs) < OWN_LAUNCHES:
         return
@@ -114,12 +129,12 @@ def block_s(session: Session) -> float:
     """Seconds of one block: twice what stock takes to start and to be measured once."""
     state = session.state
     spans = [
-        ended.ready_s + float(made.observation["cost"]["wall_s"]) + STOP_S
+        (ended.ready_s or 0.0) + float(made.observation["cost"]["wall_s"]) + STOP_S
         for made in state.observations.values()
         if made.candidate == STOCK
-        and made.observation.get("probe") == "load"
+        and made.observation.get("probe") in FIGURE_PROBES
         and (ended := state.launches_ended.get(made.launch)) is not None
-        and ended.ready_s is not None
+        and (ended.ready_s is not None or is_experiment(session.stack))
     ]
     return 2 * sum(spans) / len(spans) if spans else 2 * session.stack.limits.start_timeout_s
 
@@ -135,8 +150,7 @@ def _calibrate(session: Session) -> None:
             break
         session.narrator.status(f"measuring the noise: launch {number + 1} of {CALIBRATION_LAUNCHES}")
         try:
-            with launched(session, STOCK, arm="stock", purpose="calibrate", lane="agent") as launch:
-                measure_load(session, launch, candidate=STOCK, lane="agent", purpose="measure", seed=seed)
+            measure_once(session, Wanted(STOCK, "stock", "calibrate", "agent", seed), "measure")
         except StackError as error:
             session.ledger.append(k.Note(topic="warning", text=f"a calibration launch failed: {error.message}"))
         logs = launch_logs(session.state, session.goal, STOCK, ("measure",), stall_free=True)

@@ -8,19 +8,24 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 from itertools import takewhile
 from typing import Literal
 
 from infra_agent.errors import StackError
 from infra_agent.harness import disturbance
 from infra_agent.harness.evidence import Stage, evidence_of, plain_difference, valid_blocks
+from infra_agent.harness.experiment.exact import different, is_exact
+from infra_agent.harness.experiment.measuring import Wanted
 from infra_agent.harness.ladder import SHORT_ANSWERS, estimate_data_fields
-from infra_agent.harness.launching import launched
-from infra_agent.harness.measuring import CLIENT_CHECKS, Measured, measure_load
+from infra_agent.harness.measuring import CLIENT_CHECKS, Measured
 from infra_agent.harness.session import Session
+from infra_agent.harness.windows import measure_once
 from infra_agent.judge import evidence as judging
+from infra_agent.judge.decide import DEFAULT_THRESHOLD
 from infra_agent.judge.estimate import MIN_BLOCKS, estimate
 from infra_agent.judge.evidence import Evidence
+from infra_agent.judge.exact import EXACT_BLOCKS, EXACT_REPEATS, exact_estimate, exact_look
 from infra_agent.judge.plan import LOOKS, next_block
 from infra_agent.judge.types import Arm, Block, Look
 from infra_agent.ledger import kinds as k
@@ -36,8 +41,10 @@ _QUIET_SAMPLE_S = 1.0
 FUTILE_AT_FIRST = 0.97
 
 
-def measure_blocks(session: Session, candidate: str, base: str, stage: Stage, lane: k.Lane, count: int) -> Evidence:
-    """Measure until `count` valid blocks exist; returns what they say.
+def measure_blocks(
+    session: Session, candidate: str, base: str, stage: Stage, lane: k.Lane, count: int, *, repeat: bool = False
+) -> Evidence:
+    """Measure until `count` valid blocks exist; returns what they say. `repeat`: all on the seed of the first.
 
     Blocks of earlier sessions count. Raises StackError after three bad blocks, BudgetSpent when time is out.
     """
@@ -49,6 +56,7 @@ def measure_blocks(session: Session, candidate: str, base: str, stage: Stage, la
         _require_measurable(done, candidate, base)
         session.budget.require(block_wall_s(session), "another block")
         block = next_block(session.seed, valid, _planned(session, candidate, stage), stage)
+        block = replace(block, seed=done[0].seed) if repeat and done else block
         _measure_block(session, candidate, base, stage, lane, block)
 
 
@@ -57,6 +65,9 @@ def look_at(session: Session, candidate: str, base: str, stage: Stage, lane: k.L
 
     Looks of earlier sessions are computed again from the same blocks, not recorded twice.
     """
+    exact = _exact_look(session, candidate, base, stage, lane)
+    if exact is not None:
+        return exact
     planned = [count for count in LOOKS if count <= max_blocks]
     taken = {look.blocks for look in session.state.candidates[candidate].looks if look.stage == stage}
     for count in planned:
@@ -67,6 +78,31 @@ def look_at(session: Session, candidate: str, base: str, stage: Stage, lane: k.L
         if look.decision is not None or count == planned[-1] or (stage != "final" and is_futile(look)):
             return look
     raise ValueError(f"max_blocks is below the first look, {LOOKS[0]}")
+
+
+def _exact_look(session: Session, candidate: str, base: str, stage: Stage, lane: k.Lane) -> Look | None:
+    """What equal repeats say; None when figures vary, or are not declared not to: then blocks judge them."""
+    if not is_exact(session.state, session.goal):
+        return None
+    measure_blocks(session, candidate, base, stage, lane, EXACT_REPEATS, repeat=True)
+    found = measure_blocks(session, candidate, base, stage, lane, EXACT_BLOCKS)
+    if not is_exact(session.state, session.goal):
+        tell_difference(session)
+        return None
+    look = exact_look(found, DEFAULT_THRESHOLD)
+    if not any(taken.stage == stage for taken in session.state.candidates[candidate].looks):
+        _record_look(session, candidate, stage, look, found)
+    return look
+
+
+def tell_difference(session: Session) -> None:
+    """Figures that were declared deterministic are not: said once, and measured in blocks from here on."""
+    text = (
+        f"declared deterministic, but equal runs differ: {different(session.state, session.goal)}; measured in blocks"
+    )
+    if not any(note.text == text for note in session.state.notes):
+        session.ledger.append(k.Note(topic="warning", text=text))
+        session.narrator.line("Repeats", text)
 
 
 def is_futile(look: Look) -> bool:
@@ -148,14 +184,13 @@ def _measure_block(session: Session, candidate: str, base: str, stage: Stage, la
 
 def _measure_arm(session: Session, which: str, arm: Arm, stage: Stage, lane: k.Lane, seed: int) -> Measured:
     purpose: Literal["final", "block"] = "final" if stage == "final" else "block"
-    with launched(session, which, arm=arm.value, purpose=purpose, lane=lane) as launch:
-        return measure_load(session, launch, candidate=which, lane=lane, purpose=purpose, seed=seed)
+    return measure_once(session, Wanted(which, arm.value, purpose, lane, seed), purpose)
 
 
 def _disturbed(session: Session, arm: Arm, measured: Measured, earlier: list[float]) -> str:
     """What happened outside the stack during a window and not in earlier ones; empty when nothing did."""
     observation, reason = measured.observation, ""
-    if session.stack.limits.neighbours == "void":
+    if session.stack.limits.neighbours == "void" and not is_exact(session.state, session.goal):
         reason = disturbance.what_disturbed(observation.signals, earlier)
     late = next((check for check in observation.checks if check.name in CLIENT_CHECKS and not check.ok), None)
     if not reason and late is not None:
@@ -193,9 +228,11 @@ def _tell_block(session: Session, candidate: str, base: str, stage: Stage, reaso
         return
     found = evidence_of(session.state, session.goal, candidate, stage)
     left_min = session.budget.remaining_s() / 60
+    exact = is_exact(session.state, session.goal)
+    words = f"x{exact_estimate(found.plain[-1:]).ratio:.4g} exactly" if exact else running_words(found)
     session.narrator.line(
         label,
-        f"{pair}   block {len(found.plain)}   {running_words(found)}   {left_min:.0f} min of budget left",
+        f"{pair}   block {len(found.plain)}   {words}   {left_min:.0f} min of budget left",
         session.state.candidates[candidate].blocks[-1].wall_s,
     )
 
@@ -211,6 +248,12 @@ def running_words(found: Evidence) -> str:
     return f"{words}, {stalled} of {2 * len(logs)} runs stalled" if stalled else words
 
 
+def _difference(session: Session, candidate: str, stage: Stage, look: Look) -> k.DifferenceData | None:
+    if is_exact(session.state, session.goal):
+        return None
+    return plain_difference(valid_blocks(session.state, candidate, stage)[: look.blocks], look.alpha)
+
+
 def _record_look(session: Session, candidate: str, stage: Stage, look: Look, found: Evidence) -> None:
     base, changed = found.stalls or (None, None)
     session.ledger.append(
@@ -220,7 +263,7 @@ def _record_look(session: Session, candidate: str, stage: Stage, look: Look, fou
             decision=look.decision.value if look.decision else None, reason=look.reason,
             basis=found.basis,
             guards=tuple(k.GuardData(name=g.name, state=g.state, p=g.p, reason=g.reason) for g in look.guards),
-            difference=plain_difference(valid_blocks(session.state, candidate, stage)[: look.blocks], look.alpha),
+            difference=_difference(session, candidate, stage, look),
             base_stalls=sum(base.stalled) if base else None,
             candidate_stalls=sum(changed.stalled) if changed else None,
         )

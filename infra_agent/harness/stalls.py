@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from infra_agent.goal.model import Metric, Statistic
+from infra_agent.goal.model import AnyMetric, Metric, Statistic
 from probes.base import Observation, Quantity
 from probes.load.metrics import LoadMetrics, compute
 from probes.load.robust import find_stalls, without_stalls
@@ -24,7 +24,7 @@ LATENCIES = (Metric.TTFT_S, Metric.TPOT_S, Metric.ITL_S, Metric.E2E_S)
 _MEDIAN = 50
 
 
-def stall_free_name(metric: Metric, statistic: Statistic) -> str | None:
+def stall_free_name(metric: AnyMetric, statistic: Statistic) -> str | None:
     """Name of the figure without stalls; None where stalls belong to the figure."""
     if metric in RATES or (metric in LATENCIES and statistic is Statistic.MEAN):
         return f"{PREFIX}{metric.value}"

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from infra_agent.errors import BudgetSpent, StackError
 from infra_agent.harness.evidence import Stage
+from infra_agent.harness.experiment.exact import is_exact
 from infra_agent.harness.ladder import End, estimate_data_fields, give_verdict
 from infra_agent.harness.noise import record_noise
 from infra_agent.harness.proving import CANDIDATE_FAULT, DISTURBED, block_wall_s, look_at
 from infra_agent.harness.session import Session
+from infra_agent.harness.windows import figure_rung
 from infra_agent.judge.decide import MAX_BLOCKS
+from infra_agent.judge.exact import EXACT_BLOCKS
 from infra_agent.judge.plan import LOOKS
 from infra_agent.judge.types import Look
 from infra_agent.ledger import kinds as k
@@ -21,18 +24,19 @@ def judge_candidate(session: Session, candidate_id: str, lane: k.Lane, max_block
     """Measure blocks until a look decides; then the verdict, and the gate for an accepted one."""
     proposed = session.state.candidates[candidate_id].proposed
     stage: Stage = "honesty" if lane == "honesty" else "prove"
-    session.narrator.line(
-        "Proving",
-        f"{candidate_id} {proposed.title} against {proposed.base}: looks at {', '.join(map(str, LOOKS))} blocks, "
-        f"about {block_wall_s(session):.0f} s each",
-    )
+    exact = is_exact(session.state, session.goal)
+    plan = f"{EXACT_BLOCKS} blocks, two of them equal" if exact else f"looks at {', '.join(map(str, LOOKS))} blocks"
+    title = f"{candidate_id} {proposed.title} against {proposed.base}"
+    session.narrator.line("Proving", f"{title}: {plan}, about {block_wall_s(session):.0f} s each")
     try:
         look = look_at(session, candidate_id, proposed.base, stage, lane, max_blocks)
     except StackError as error:
         give_verdict(session, candidate_id, _failed_blocks(session, candidate_id, stage, error))
         return
     except BudgetSpent as error:
-        give_verdict(session, candidate_id, End("inconclusive", "out_of_budget", "load", error.message))
+        give_verdict(
+            session, candidate_id, End("inconclusive", "out_of_budget", figure_rung(session.stack), error.message)
+        )
         raise
     give_verdict(session, candidate_id, _end(session, candidate_id, stage, look))
     settle(session, candidate_id)
@@ -58,17 +62,20 @@ def _end(session: Session, candidate_id: str, stage: Stage, look: Look) -> End:
     bad = [b for b in session.state.candidates[candidate_id].blocks if b.stage == stage and not b.valid]
     futile = "; stopped early: no gain in sight" if look.decision is None else ""
     again = f"; {len(bad)} blocks were not valid and measured again, e.g. {bad[-1].reason}" if bad else ""
-    return End(decision, look.cause or "unclear", "load", look.reason + futile + again, evidence, estimate)
+    return End(
+        decision, look.cause or "unclear", figure_rung(session.stack), look.reason + futile + again, evidence, estimate
+    )
 
 
 def _failed_blocks(session: Session, candidate_id: str, stage: Stage, error: StackError) -> End:
     """Blocks that fail because of the base, or were disturbed from outside, say nothing about the candidate."""
     bad = [b for b in session.state.candidates[candidate_id].blocks if b.stage == stage and not b.valid]
+    rung = figure_rung(session.stack)
     if bad and bad[-1].reason.startswith(DISTURBED):
-        return End("inconclusive", "unclear", "load", f"{error.message}; {error.hint}" if error.hint else error.message)
+        return End("inconclusive", "unclear", rung, f"{error.message}; {error.hint}" if error.hint else error.message)
     if any(block.reason.startswith(CANDIDATE_FAULT) for block in bad):
-        return End("invalid", "crashed", "load", error.message)
-    return End("inconclusive", "unclear", "load", f"the base could not be measured beside it: {error.message}")
+        return End("invalid", "crashed", rung, error.message)
+    return End("inconclusive", "unclear", rung, f"the base could not be measured beside it: {error.message}")
 
 
 def open_gate(session: Session, candidate_id: str) -> None:
@@ -112,5 +119,5 @@ def close_open_candidates(session: Session, lane: k.Lane) -> None:
                 end = End("inconclusive", "out_of_budget", "static", "not climbed before the run ended")
             else:
                 reason = f"not taken to the judge: {screened.reason}"
-                end = End("inconclusive", "unclear", "load", reason, (), screened.estimate)
+                end = End("inconclusive", "unclear", figure_rung(session.stack), reason, (), screened.estimate)
             give_verdict(session, candidate.proposed.id, end)

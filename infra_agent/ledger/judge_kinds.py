@@ -20,7 +20,7 @@ class NoiseKnown(EventData):
     mde_ratio: float
     blocks: int
     samples: int
-    source: Literal["assumed", "calibrated", "stock arms"]
+    source: Literal["assumed", "calibrated", "stock arms", "exact"]
     measured_at: str = ""
 
 

@@ -139,7 +139,7 @@ class ObservationMade(EventData):
     id: str
     candidate: str
     lane: Lane
-    purpose: Literal["baseline", "engagement", "answers", "screen", "block", "final", "measure"]
+    purpose: Literal["baseline", "engagement", "answers", "screen", "block", "final", "measure", "probe"]
     launch: str = ""
     observation: dict[str, Any]
 

@@ -16,7 +16,8 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from infra_agent.errors import ConfigError
-from infra_agent.goal.model import Metric
+from infra_agent.goal.declared import DeclaredMetric
+from infra_agent.goal.model import AnyMetric, Metric
 
 Signals = Mapping[str, float | str | bool]
 FENCE = "+++"
@@ -65,6 +66,21 @@ class Lever(_Model):
     high: float = Field(gt=0)
 
 
+class Transform(_Model):
+    """A transform of the library or the stack, `skills/NAME/transform.py`, that reads the sources and proposes diffs.
+
+    What it proposes says its own cause and prediction; these stand where it does not.
+    """
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,47}$")
+    family: str = Field(default="code", max_length=64)
+    cause: str = Field(max_length=500)
+    place: str = Field(max_length=200)
+    refuted_by: str = Field(max_length=300)
+    low: float = Field(gt=0)
+    high: float = Field(gt=0)
+
+
 class Playbook(_Model):
     """One symptom's diagnostic path."""
 
@@ -73,13 +89,27 @@ class Playbook(_Model):
     rank: int = Field(description="lower is tried first among those that match")
     metrics: tuple[Metric, ...] = Field(default=(), description="goals it serves; empty means all")
     when: tuple[Predicate, ...] = ()
-    levers: tuple[Lever, ...] = Field(min_length=1)
+    declared: tuple[str, ...] = Field(default=(), description="metrics of stacks that it serves, by their names")
+    probes: tuple[str, ...] = Field(default=(), description="local probes whose signals `when` reads, in order")
+    levers: tuple[Lever, ...] = ()
+    transforms: tuple[Transform, ...] = Field(default=(), description="what proposes code, after the levers")
     text: str = ""
 
-    def matches(self, metric: Metric, signals: Signals) -> bool:
+    @model_validator(mode="after")
+    def _leads_somewhere(self) -> Playbook:
+        if not self.levers and not self.transforms:
+            raise ValueError("a playbook names levers, transforms, or both")
+        return self
+
+    def serves(self, metric: AnyMetric) -> bool:
+        """Whether it is made for this metric. A page that names none serves whatever a server is tuned for."""
+        if isinstance(metric, DeclaredMetric):
+            return metric.name in self.declared or not (self.declared or self.metrics or self.transforms)
+        return metric in self.metrics or not (self.metrics or self.declared)
+
+    def matches(self, metric: AnyMetric, signals: Signals) -> bool:
         """Whether the goal's metric and all predicates fit."""
-        serves = not self.metrics or metric in self.metrics
-        return serves and all(predicate.holds(signals) for predicate in self.when)
+        return self.serves(metric) and all(predicate.holds(signals) for predicate in self.when)
 
 
 def playbook_dir() -> Path:
@@ -113,7 +143,19 @@ def load_playbooks(folder: Path | None = None) -> tuple[Playbook, ...]:
     return tuple(sorted(loaded, key=lambda playbook: (playbook.rank, playbook.name)))
 
 
+def all_playbooks(own: Path | None = None) -> tuple[Playbook, ...]:
+    """The program's pages and those of a stack, by rank, then name. ConfigError for a name that is given twice."""
+    pages = load_playbooks() + (load_playbooks(own) if own is not None else ())
+    names = [page.name for page in pages]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ConfigError(
+            f"a playbook {twice[0]!r} is there twice", where=str(own), hint="give the stack's own another name"
+        )
+    return tuple(sorted(pages, key=lambda page: (page.rank, page.name)))
+
+
 def _near(field: str) -> str:
-    known = [*Playbook.model_fields, *Lever.model_fields, *Predicate.model_fields]
+    known = [*Playbook.model_fields, *Lever.model_fields, *Transform.model_fields, *Predicate.model_fields]
     close = difflib.get_close_matches(field.rsplit(".", 1)[-1], known, n=1)
     return f"did you mean {close[0]}?" if close else ""

@@ -13,8 +13,11 @@ from urllib.parse import urlsplit
 from infra_agent.publish.report.format import shell
 from infra_agent.publish.report.model import Report
 from infra_agent.publish.report.rows import Configuration, LaunchRow
+from infra_agent.stack.engines.command import EXPERIMENT
+from infra_agent.stack.engines.experiment import RESULT_VARIABLE, SEED_VARIABLE
 
 _DEFAULT_PORT = 8000
+RESULT = "./result.json"
 _WORKLOAD_FLAGS = (
     ("--requests", "requests"),
     ("--warmup", "warmup_requests"),
@@ -52,6 +55,8 @@ def measure_commands(report: Report, configuration: Configuration) -> list[str]:
         if report.stack.url is None:
             return [f"{heading}: never launched in this run"]
         return [heading, _probe(report, report.stack.url)]
+    if report.stack.engine == EXPERIMENT:
+        return [heading, *_experiment(report, configuration, configuration.launch)]
     url = _url(configuration.launch)
     wait = f'until curl -fsS -o /dev/null {url}{report.stack.health_path}; do kill -0 "$server" || break; sleep 1; done'
     return [
@@ -61,6 +66,21 @@ def measure_commands(report: Report, configuration: Configuration) -> list[str]:
         _probe(report, url),
         'kill "$server"; wait "$server"',
     ]
+
+
+def _experiment(report: Report, configuration: Configuration, launch: LaunchRow) -> list[str]:
+    """One run, its result in the present directory. A patch has to be applied first, and taken back afterwards."""
+    written = launch.env.get(RESULT_VARIABLE, "")
+    here = {name: value for name, value in launch.env.items() if name not in (RESULT_VARIABLE, SEED_VARIABLE)}
+    argv = [word.replace(written, RESULT) if written else word for word in launch.argv]
+    seeded = {**here, RESULT_VARIABLE: RESULT, SEED_VARIABLE: launch.env.get(SEED_VARIABLE, str(_seed(report)))}
+    run = shell(argv, seeded)
+    row = next((row for row in report.candidates if row.id == configuration.candidate), None)
+    if row is None or not row.patches:
+        return [run]
+    if row.patch is None or not row.patch.apply or len(row.patches) > 1:
+        return [f"# its code stands in the run's own tree: {', '.join(row.patches)}", run]
+    return [row.patch.apply, run, row.patch.undo]
 
 
 def _start(report: Report, configuration: Configuration, launch: LaunchRow) -> str:

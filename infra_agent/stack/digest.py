@@ -26,11 +26,18 @@ def stack_digest(stack: Stack, extra: Mapping[str, Any], cache: Path | None = No
     Equal digests mean equal definitions and equal bytes of weights. Raises ConfigError when weights cannot be read.
     """
     document = {
-        "stack": stack.model_dump(mode="json", exclude={"review"}),
+        "stack": stack.model_dump(mode="json", exclude={"review", *_unset(stack)}),
         "weights": weights_identity(stack, cache),
         "extra": dict(extra),
     }
     return hashlib.sha256(rfc8785.dumps(document)).hexdigest()
+
+
+def _unset(stack: Stack) -> set[str]:
+    """Tables of experiments that a stack does not use: it is the same stack as before they existed."""
+    plain = Stack(name=stack.name, engine=stack.engine)
+    names = ("metrics", "experiment", "probes", "playbooks", "skills")
+    return {name for name in names if getattr(stack, name) == getattr(plain, name)}
 
 
 def weights_identity(stack: Stack, cache: Path | None = None) -> dict[str, Any]:

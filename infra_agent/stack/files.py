@@ -22,20 +22,33 @@ from infra_agent.stack import toml
 from infra_agent.stack.demo import demo_paths, demo_stack
 from infra_agent.stack.engines import engine_of, get_engine
 from infra_agent.stack.engines.base import Engine
-from infra_agent.stack.engines.command import COMMAND, declared_parameters
+from infra_agent.stack.engines.command import DECLARES, EXPERIMENT, declared_parameters
 from infra_agent.stack.engines.table import complaint, find, suggestion
 from infra_agent.stack.hub import cached_snapshot, looks_like_hub_id
-from infra_agent.stack.model import PACKAGE, LaunchSpec, Reference, ReviewTable, Stack, StackLimits, Workload
+from infra_agent.stack.model import (
+    PACKAGE,
+    Experiment,
+    LaunchSpec,
+    Reference,
+    ReviewTable,
+    Stack,
+    StackLimits,
+    Workload,
+)
 from infra_agent.stack.reviewers import read_allowed_signers, review_problem
 
 FILE_NAME = "infra-agent.toml"
 DEMO = "demo"
-_STACK_KEYS = ("name", "engine", "model", "served_model", "url", "sources", "patchable", "protected")
+_STACK_KEYS = (
+    "name", "engine", "model", "served_model", "url", "sources", "patchable", "protected", "playbooks", "skills",
+)  # fmt: skip
 _SECTIONS: Mapping[str, type[BaseModel]] = {
     "workload": Workload, "reference": Reference, "limits": StackLimits, "review": ReviewTable,
+    "experiment": Experiment,
 }  # fmt: skip
 _OF_COMMAND = ("command", "health_path", "state_path")
-_TABLES = ("stack", "launch", "parameters", "space", *_SECTIONS)
+_OF_EXPERIMENT = ("metrics", "experiment")
+_TABLES = ("stack", "launch", "parameters", "space", "metrics", "probes", *_SECTIONS)
 
 
 def load_stack(path: Path) -> Stack:
@@ -61,16 +74,18 @@ def parse_stack(text: str, name: str = FILE_NAME) -> Stack:
     _check_coherent(stack, text, name)
     _check_declared(stack, text, name)
     _check_parameters(stack, text, name)
+    _check_experiment(stack, text, name)
     return stack
 
 
 def dump_stack(stack: Stack) -> str:
     """The stack as TOML; `parse_stack` gives the same stack back."""
     data = stack.model_dump(mode="json", exclude_none=True)
-    if stack.engine != COMMAND:
+    if stack.engine not in DECLARES:
         data["launch"] = {key: value for key, value in data["launch"].items() if key not in _OF_COMMAND}
     document: dict[str, Any] = {"stack": {key: data[key] for key in _STACK_KEYS if key in data}}
-    document |= {table: data[table] for table in _TABLES[1:] if data.get(table)}
+    absent = () if stack.engine == EXPERIMENT else _OF_EXPERIMENT
+    document |= {table: data[table] for table in _TABLES[1:] if data.get(table) and table not in absent}
     return tomli_w.dumps(document)
 
 
@@ -95,6 +110,12 @@ def validate_paths(stack: Stack) -> None:
     for source in stack.sources:
         if not source.startswith(PACKAGE) and not Path(source).is_dir():
             raise ConfigError(f"no such source directory: {source}", where="stack.sources")
+    for place, path in (
+        *(("experiment.needs", path) for path in stack.experiment.needs),
+        *((f"stack.{key}", path) for key in ("playbooks", "skills") if (path := getattr(stack, key)) is not None),
+    ):
+        if not Path(path).exists():
+            raise ConfigError(f"no such file or directory: {path}", where=place)
     for place, prompts in (
         ("workload.prompts", stack.workload.prompts),
         ("reference.prompts", stack.reference.prompts),
@@ -103,7 +124,7 @@ def validate_paths(stack: Stack) -> None:
             raise ConfigError(f"no such prompt file: {prompts}", where=place, hint="use builtin:NAME or a JSONL file")
     if stack.url is None:
         _validate_python(stack)
-        if stack.engine == COMMAND:
+        if stack.engine in DECLARES:
             engine_of(stack).plan(stack, stack.launch.parameters, port=1)
         else:
             _validate_model(stack)
@@ -156,19 +177,37 @@ def _check_declared(stack: Stack, text: str, name: str) -> None:
     """`[parameters]` belongs to a server of one's own, and must describe parameters that can be set."""
     for parameter in declared_parameters(stack):
         where = toml.place(text, name, f"parameters.{parameter.name}")
-        if stack.engine != COMMAND:
+        if stack.engine not in DECLARES:
             hint = "its table is shown by `infra-agent stack show --params`"
             raise ConfigError(f"engine {stack.engine} has a parameter table of its own", where=where, hint=hint)
         values = [*parameter.choices, *([] if parameter.default is None else [parameter.default])]
         problem = next((found for value in values if (found := complaint(parameter, value)) is not None), None)
         if problem is not None:
             raise ConfigError(problem, where=where)
-    if stack.engine == COMMAND and stack.url is None and not stack.launch.command:
-        hint = 'e.g. command = ["{python}", "server.py", "--port", "{port}"]'
+    if stack.engine in DECLARES and stack.url is None and not stack.launch.command:
+        words = '"server.py", "--port", "{port}"' if stack.engine != EXPERIMENT else '"measure.py", "{result}"'
+        hint = f'e.g. command = ["{{python}}", {words}]'
         raise ConfigError("launch.command is missing", where=toml.place(text, name, "launch"), hint=hint)
-    if stack.launch.command and stack.engine != COMMAND:
+    if stack.launch.command and stack.engine not in DECLARES:
         where = toml.place(text, name, "launch", "command")
         raise ConfigError(f"engine {stack.engine} is not started by a command", where=where, hint='engine = "command"')
+
+
+def _check_experiment(stack: Stack, text: str, name: str) -> None:
+    """What only an experiment has, and what it cannot do without."""
+    if stack.engine == EXPERIMENT:
+        if not stack.metrics:
+            hint = 'e.g. [metrics.error] with unit = "1", direction = "minimise" and meaning = "what it is"'
+            raise ConfigError(
+                "an experiment declares what it measures", where=toml.place(text, name, "metrics"), hint=hint
+            )
+        if stack.url is not None:
+            where = toml.place(text, name, "stack", "url")
+            raise ConfigError("an experiment is run, not attached to", where=where, hint="remove url")
+    for table in () if stack.engine == EXPERIMENT else _OF_EXPERIMENT:
+        if getattr(stack, table) and getattr(stack, table) != Experiment():
+            where = toml.place(text, name, table)
+            raise ConfigError(f"[{table}] belongs to experiments", where=where, hint='engine = "experiment"')
 
 
 def _check_finite(document: Mapping[str, Any], text: str, name: str) -> None:
@@ -291,9 +330,15 @@ def _anchor(stack: Stack, base: Path) -> Stack:
     python = stack.launch.python
     if python is not None and ("/" in python or python.startswith("~")):
         python = anchored(python)
-    named = stack.engine == COMMAND and not stack.model.startswith(("./", "../", "~"))
+    named = stack.engine in DECLARES and not stack.model.startswith(("./", "../", "~"))
     model = stack.model if stack.url is not None or named else absolute(stack.model)
     command = tuple(absolute(word) for word in stack.launch.command)
+    probes = {
+        key: spec.model_copy(update={"command": tuple(absolute(word) for word in spec.command)})
+        for key, spec in stack.probes.items()
+    }
+    folders = {key: anchored(value) for key in ("playbooks", "skills") if (value := getattr(stack, key)) is not None}
+    needs = tuple(anchored(path) for path in stack.experiment.needs)
     return stack.model_copy(
         update={
             "model": model,
@@ -302,5 +347,8 @@ def _anchor(stack: Stack, base: Path) -> Stack:
             "workload": stack.workload.model_copy(update={"prompts": prompts(stack.workload.prompts)}),
             "reference": stack.reference.model_copy(update={"prompts": prompts(stack.reference.prompts)}),
             "review": _with_signers(stack.review, base),
+            "probes": probes,
+            "experiment": stack.experiment.model_copy(update={"needs": needs}),
+            **folders,
         }
     )

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,17 @@ def sha256_file(path: Path) -> str:
     with path.open("rb") as source:
         while chunk := source.read(_CHUNK):
             digest.update(chunk)
+    return digest.hexdigest()
+
+
+def files_digest(paths: Sequence[Path]) -> str:
+    """One SHA-256 over names and contents of files, and of all files below directories; byte code is left out."""
+    digest = hashlib.sha256()
+    for root in sorted(paths):
+        below = sorted(path for path in root.rglob("*") if path.is_file()) if root.is_dir() else [root]
+        for path in below:
+            if "__pycache__" not in path.parts:
+                digest.update(f"{path}\0{sha256_file(path)}\0".encode())
     return digest.hexdigest()
 
 

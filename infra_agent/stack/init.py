@@ -17,7 +17,7 @@ import tomli_w
 from infra_agent.errors import ConfigError
 from infra_agent.stack.engines import get_engine
 from infra_agent.stack.engines.base import Engine, Parameter
-from infra_agent.stack.engines.command import COMMAND
+from infra_agent.stack.engines.command import COMMAND, EXPERIMENT
 from infra_agent.stack.hashing import write_atomically
 from infra_agent.stack.model import ParameterValue, Reference, StackLimits, Workload
 
@@ -34,6 +34,10 @@ def init_text(engine: str, model: str | None = None, url: str | None = None) -> 
     """The file's text for an engine. Raises ConfigError for an unknown engine."""
     url = url or None
     described = get_engine(engine)
+    if engine == EXPERIMENT:
+        if url is not None:
+            raise ConfigError("an experiment is run, not attached to", where="--url", hint="leave it out")
+        return _EXPERIMENT
     parts = [_head(described, model or _DEFAULT_MODEL[engine], url)]
     if engine == COMMAND and url is None:
         parts.append(_COMMAND)
@@ -123,6 +127,49 @@ command = ["{python}", "server.py", "--port", "{port}"]
 
 # [space]
 # workers = [1, 2, 4]
+"""
+
+
+_EXPERIMENT = """\
+# A program that measures one thing and ends. Reference: docs/experiments.md
+# Relative paths start at this file's directory.
+
+[stack]
+name = "my-experiment"              # shown in reports
+engine = "experiment"
+# sources = ["./src"]               # what may be patched, when the goal says that code may change
+# playbooks = "./playbooks"         # pages of its own: which probe, then which transform
+# skills = "./skills"               # NAME/transform.py of its own
+
+[launch]
+# One run. Words in braces are put in: {python} {source} {seed} {result} {parameters}.
+command = ["{python}", "measure.py", "{seed}", "{result}"]
+# python = "./venv/bin/python"      # what {python} is; default: infra-agent's own interpreter
+
+[metrics.error]                     # one table per metric: what goals may ask for
+unit = "1"                          # "1" when it has none
+direction = "minimise"              # or maximise
+kind = "deterministic"              # equal runs give equal figures (asserted); "measured" for times
+meaning = "largest relative error against a float64 reference"
+# names = ["relative error"]        # what goals call it, beside its own name
+# judged = "high"                   # the upper end of its interval is judged
+# resolution = 1e-12                # figures are not told apart below it
+
+# [[metrics.error.sentences]]       # whole sentences that state a target
+# says = "the error must not grow with length"
+# at_most = 0.1
+
+[experiment]
+timeout_s = 120                     # deadline of one run
+# needs = ["./reference"]           # what a run reads beside the sources
+
+# [probes.reference]                # a local probe: it writes observations to {result}
+# rung = "numeric"                  # static, numeric, micro or trace
+# required = true                   # every candidate must pass it before it is measured
+# command = ["{python}", "look.py", "{source}", "{result}"]
+
+[limits]
+budget_s = 1200                     # used when the goal names no budget
 """
 
 

@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from infra_agent.goal.declared import METRIC_NAME, MetricSpec
 
 ParameterValue = bool | int | float | str
 """A value of a launch parameter. `True`/`False` switch a flag on or off."""
@@ -54,6 +56,29 @@ class ParameterSpec(_Model):
     high: float | None = None
     signal: str | None = None
     evidence: str = ""
+
+
+class Experiment(_Model):
+    """`engine = "experiment"`: one run of `launch.command` is one measurement."""
+
+    timeout_s: float = Field(default=120, gt=0, le=3600, description="deadline of one run")
+    needs: tuple[str, ...] = Field(default=(), description="files and directories beside the sources that a run reads")
+
+
+class ProbeSpec(_Model):
+    """`[probes.NAME]`: a local probe that may be run on this stack, and with which parameters.
+
+    `required`: every candidate must pass it before it is measured; without a rung of its own a probe has its kind's.
+    """
+
+    probe: str = Field(default="program", max_length=64, description="kind of probe, see `infra-agent probe list`")
+    rung: Literal["static", "numeric", "micro", "trace"] | None = None
+    command: tuple[str, ...] = Field(
+        default=(), description='probe = "program": argv, {python} {source} {seed} {result}'
+    )
+    required: bool = False
+    timeout_s: float = Field(default=60, gt=0, le=3600)
+    parameters: dict[str, Any] = Field(default_factory=dict)
 
 
 class Workload(_Model):
@@ -135,6 +160,9 @@ class ReviewTable(_Model):
         return value
 
 
+MetricName = Annotated[str, Field(pattern=METRIC_NAME)]
+
+
 class Stack(_Model):
     """One system under test.
 
@@ -156,6 +184,11 @@ class Stack(_Model):
     patchable: tuple[str, ...] = Field(default=(), description="patterns of files in scope; all of them when empty")
     protected: tuple[str, ...] = Field(default=(), description="patterns of files that are never patched")
     parameters: dict[str, ParameterSpec] = Field(default_factory=dict, description='of engine = "command"')
+    metrics: dict[MetricName, MetricSpec] = Field(default_factory=dict, description='of engine = "experiment"')
+    experiment: Experiment = Experiment()
+    probes: dict[MetricName, ProbeSpec] = Field(default_factory=dict)
+    playbooks: str | None = Field(default=None, description="directory with playbooks of this stack's own")
+    skills: str | None = Field(default=None, description="directory with NAME/transform.py of this stack's own")
     workload: Workload = Workload()
     reference: Reference = Reference()
     limits: StackLimits = StackLimits()

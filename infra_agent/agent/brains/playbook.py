@@ -15,12 +15,16 @@ from infra_agent.agent.actions import (
     ProposeAction,
     ProveAction,
 )
+from infra_agent.agent.brains.local import Next, code_steps, figure_rung, looks
 from infra_agent.agent.brains.spending import room_for_candidate, worth_proving
 from infra_agent.agent.dossier import Dossier
 from infra_agent.agent.levers import ANY_FAMILY, untried
 from infra_agent.library.playbooks import Lever, Playbook
 from infra_agent.stack.engines.base import Parameter
 from infra_agent.stack.model import ParameterValue
+
+EVERYTHING = "every lever of the search space was tried"
+EVERYTHING_LOCAL = "every probe, lever and transform that a playbook names for this goal was tried"
 
 
 class Step(NamedTuple):
@@ -43,7 +47,7 @@ class PlaybookBrain:
     def next(self, dossier: Dossier) -> Action:
         """Measure first, prove what screened well, then try the next lever; conclude when nothing is left."""
         if not dossier.measured:
-            return MeasureAction(probe="load", target="stock")
+            return MeasureAction(probe=dossier.figure_probe, target="stock")
         promising = next(
             (
                 c
@@ -56,19 +60,24 @@ class PlaybookBrain:
             return ProveAction(candidate=promising.id)
         step = next(self._steps(dossier), None)
         if step is None:
-            return ConcludeAction(reason="every lever of the search space was tried")
+            return ConcludeAction(reason=EVERYTHING if dossier.figure_probe == "load" else EVERYTHING_LOCAL)
         if not room_for_candidate(dossier):
-            return ConcludeAction(reason=f"no budget left for another candidate; next would be {step.parameter.title}")
-        return self._try(step, dossier)
+            return ConcludeAction(reason=f"no budget left for another candidate; next would be {step.title}")
+        return step.action
 
-    def _steps(self, dossier: Dossier) -> Iterator[Step]:
-        """All untried steps, in the order of the playbooks that match."""
+    def _steps(self, dossier: Dossier) -> Iterator[Next]:
+        """All untried steps, in the order of the playbooks that match: look, then levers, then code."""
         for playbook in self._playbooks:
+            if not playbook.serves(dossier.goal.metric):
+                continue
+            yield from looks(playbook, dossier)
             if not playbook.matches(dossier.goal.metric, dossier.signals):
                 continue
             for lever in playbook.levers:
                 for parameter, value in untried(lever.family, dossier):
-                    yield Step(playbook, lever, parameter, value)
+                    step = Step(playbook, lever, parameter, value)
+                    yield Next(parameter.title, self._try(step, dossier))
+            yield from code_steps(playbook, dossier)
 
     def _try(self, step: Step, dossier: Dossier) -> Action:
         source = f"playbook:{step.playbook.name}"
@@ -87,6 +96,6 @@ def _hypothesis(step: Step, dossier: Dossier, source: str) -> HypothesiseAction:
         cause=step.lever.cause,
         place=step.lever.place if step.lever.family != ANY_FAMILY else step.parameter.title,
         refuted_by=step.lever.refuted_by,
-        predictions=(Prediction(rung="load", metric=metric, low=step.lever.low, high=step.lever.high),),
+        predictions=(Prediction(rung=figure_rung(dossier), metric=metric, low=step.lever.low, high=step.lever.high),),
         source=source,
     )

@@ -43,7 +43,7 @@ class SearchBrain:
     def next(self, dossier: Dossier) -> Action:
         """Sample while time allows, re-measure the better half, then prove the best."""
         if not dossier.measured:
-            return MeasureAction(probe="load", target="stock")
+            return MeasureAction(probe=dossier.figure_probe, target="stock")
         screen_s = self._screen_s if self._screen_s is not None else (dossier.budget_s - dossier.reserve_s) / 2
         spent_s = sum(candidate.cost_s for candidate in dossier.candidates)
         fits = launches_fit(dossier, 2)
@@ -53,7 +53,7 @@ class SearchBrain:
             return ProposeAction(hypothesis="", changes=changes, base="stock")
         again = _next_to_remeasure(dossier.candidates) if fits and spent_s < screen_s else None
         if again is not None:
-            return MeasureAction(probe="load", target=again.id)
+            return MeasureAction(probe=dossier.figure_probe, target=again.id)
         return _finish(dossier.candidates, self._judges)
 
     def _draw(self, dossier: Dossier) -> Config | None:

@@ -24,6 +24,7 @@ from infra_agent.publish.report.model import (
     SpentRow,
 )
 from infra_agent.publish.report.rows import DifferenceRow, GuardRow
+from infra_agent.stack.engines.experiment import is_experiment
 
 FIRST_LOOK_BLOCKS = 3
 _FREE_BRAINS = frozenset({"playbook", "search", "script"})
@@ -161,10 +162,11 @@ def _phases(facts: Facts) -> dict[str, float]:
 
 
 def _saved(facts: Facts, blocks: list[k.BlockMeasured]) -> RungsSaved:
+    figure = "micro" if is_experiment(facts.state.started.stack) else "load"
     ended = [
         candidate.proposed.id
         for candidate in facts.state.candidates.values()
-        if candidate.verdict is not None and candidate.verdict.rung != "load" and not candidate.blocks
+        if candidate.verdict is not None and candidate.verdict.rung != figure and not candidate.blocks
     ]
     walls = [block.wall_s for block in blocks if block.wall_s > 0]
     mean = sum(walls) / len(walls) if walls else None

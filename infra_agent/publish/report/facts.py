@@ -10,7 +10,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from infra_agent.goal.model import Goal, Metric, Statistic
+from infra_agent.goal.declared import DeclaredMetric
+from infra_agent.goal.model import Goal, Statistic
 from infra_agent.ledger import kinds as k
 from infra_agent.ledger.state import CandidateState, RunState
 from infra_agent.publish.report.rows import EstimateRow
@@ -69,6 +70,11 @@ class Facts:
     def of(self, kind: type[k.EventData]) -> list[tuple[int, k.EventData]]:
         """All events of one kind, in order."""
         return list(self._by_kind.get(kind.kind, []))
+
+    def higher_is_better(self, name: str) -> bool | None:
+        """Which way a quantity is better: as the stack declares it, else as `higher_is_better` knows it."""
+        spec = self.state.started.stack.metrics.get(name)
+        return higher_is_better(name) if spec is None else spec.direction == "maximise"
 
     def settings(self, candidate: str) -> dict[str, Any]:
         """Complete settings of stock or a candidate."""
@@ -153,7 +159,9 @@ def higher_is_better(name: str) -> bool | None:
 
 def is_goal_metric(name: str, goal: Goal) -> bool:
     """Whether a quantity is the goal's metric at the goal's statistic."""
-    wanted, _ = split_name(Metric(goal.metric).value)
+    if isinstance(goal.metric, DeclaredMetric):
+        return name == goal.metric.name
+    wanted, _ = split_name(goal.metric.value)
     metric, statistic = split_name(name)
     expected = "" if goal.statistic in (Statistic.VALUE, Statistic.MEAN) else goal.statistic.value
     return metric == wanted and statistic.replace("mean", "") == expected

@@ -13,6 +13,8 @@ from infra_agent.publish.report.rows import ChangeRow
 from probes.clean import strip
 
 _LONGEST = 2000
+SMALL = 0.001
+"""Plain numbers below it (errors, mostly) are shown with an exponent."""
 
 
 class _Ratio(Protocol):
@@ -41,6 +43,8 @@ def ratio(value: float, places: int = 2) -> str:
 
 
 def _ratio(value: float, places: int) -> str:
+    if 0 < abs(value) < 10**-places:
+        return f"{value:.2g}"
     return f"{value:.{places}f}" if abs(value) < 100 else f"{value:.0f}"
 
 
@@ -87,7 +91,12 @@ def scale(unit: str, reference: float) -> tuple[float, str, int]:
 def amount(value: float, unit: str, reference: float | None = None) -> str:
     """`25.3 tok/s`."""
     factor, shown, decimals = scale(unit, value if reference is None else reference)
-    return f"{value * factor:.{decimals}f} {shown}".strip()
+    return f"{number(value * factor, decimals)} {shown}".strip()
+
+
+def number(value: float, decimals: int) -> str:
+    """A number in so many decimals, or with an exponent where they would show nothing of it."""
+    return f"{value:.3g}" if 0 < abs(value) < SMALL else f"{value:.{decimals}f}"
 
 
 def duration(seconds: float) -> str:

@@ -12,6 +12,7 @@ from infra_agent.changes.change import STOCK
 from infra_agent.ledger import kinds as k
 from infra_agent.publish.report.facts import Facts, json_safe, label, split_name
 from infra_agent.publish.report.model import FailedLaunch, Gap, NoteRow, ObservationRow, Refused
+from infra_agent.stack.engines.experiment import is_experiment
 
 _EXPECTED = ("output_tok_per_s", "ttft", "tpot", "e2e", "memory_bytes", "startup")
 _NETWORK_HELD = ("held", "isolated", "loopback only", "own network")
@@ -74,6 +75,10 @@ def _machine_gaps(facts: Facts) -> dict[str, str]:
 def _metric_gaps(facts: Facts) -> dict[str, str]:
     if STOCK not in {made.candidate for made in facts.state.observations.values()}:
         return {"baseline": "no measurement of the stock configuration"}
+    stack = facts.state.started.stack
+    if is_experiment(stack):
+        told = _quantities(facts)
+        return {name: f"{spec.meaning}: no run reported it" for name, spec in stack.metrics.items() if name not in told}
     have = {split_name(name)[0] for name in _quantities(facts)}
     if any(ended.ready_s for ended in facts.state.launches_ended.values()):
         have.add("startup")
@@ -84,19 +89,29 @@ def _proof_gaps(facts: Facts, extra: Mapping[str, Any]) -> dict[str, str]:
     state = facts.state
     gaps: dict[str, str] = {}
     checks = [made for made in state.observations.values() if made.purpose == "answers"]
-    if state.best != STOCK and not any(made.candidate == state.best for made in checks):
+    if is_experiment(state.started.stack):
+        if state.best != STOCK and not _compared(facts):
+            gaps["results"] = f"no probe held the results of {state.best} against a reference; its own checks did"
+    elif state.best != STOCK and not any(made.candidate == state.best for made in checks):
         gaps["answers"] = f"the answers of {state.best} were not compared with stock's"
     if checks and not any("logprob" in name for name in _quantities(facts)):
         gaps["logprobs"] = "answers were compared as text: the server's own log-probabilities were not offered"
     if state.noise is None or state.noise.source == "assumed":
         gaps["noise_floor"] = "assumed, not measured on this machine" if state.noise is not None else "not measured"
-    if state.honesty is None:
+    if state.honesty is None and (state.started.stack.space or not is_experiment(state.started.stack)):
         gaps["honesty_row"] = "plain search was not run"
     if state.best != STOCK and state.final is None:
         gaps["final_relaunch"] = "the winner was not relaunched on fresh seeds: its estimate may flatter"
     if not extra.get("judge_error_rates"):
         gaps["judge_error_rates"] = "no measured error rates of the judge were given to this report"
     return gaps
+
+
+def _compared(facts: Facts) -> bool:
+    """Whether a numeric probe of the best passed."""
+    made = (made for made in facts.state.observations.values() if made.candidate == facts.state.best)
+    told = (each.observation for each in made if each.purpose == "probe")
+    return any(each.get("rung") == "numeric" and each.get("verdict") == "pass" for each in told)
 
 
 def _quantities(facts: Facts) -> set[str]:

@@ -20,7 +20,6 @@ from infra_agent.ledger import kinds as k
 from infra_agent.publish.report.facts import (
     Facts,
     finite,
-    higher_is_better,
     ids,
     is_goal_metric,
     label,
@@ -185,7 +184,7 @@ def _row(facts: Facts, name: str, stock: list[Sample], best: list[Sample], windo
         stock=left,
         best=right,
         change=change,
-        better=_better(change, higher_is_better(name)),
+        better=_better(change, facts.higher_is_better(name)),
     )
 
 
@@ -209,7 +208,7 @@ def _judged(facts: Facts) -> RatioRow | None:
     if data is None or finite(data.ratio) is None or data.ratio <= 0:
         return None
     low, high, ratio = finite(data.low), finite(data.high), data.ratio
-    if higher_is_better(state.started.goal.metric.value) is not True:
+    if facts.higher_is_better(state.started.goal.metric.value) is not True:
         ratio = 1 / ratio
         low, high = (1 / high if high else None), (1 / low if low else None)
     return RatioRow(ratio=ratio, low=low, high=high, n=data.n, method=f"judge: {data.method}", sources=[source(where)])

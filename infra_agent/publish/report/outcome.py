@@ -5,11 +5,13 @@ Covered: run, goal, stack and outcome sections. A run without an end is never ca
 
 from __future__ import annotations
 
-from infra_agent.goal.model import Goal, Limit, Load, Metric, Statistic
+from infra_agent.goal.declared import DeclaredMetric
+from infra_agent.goal.model import AnyMetric, Goal, Limit, Load, Metric, Statistic, higher_is_better
 from infra_agent.ledger import kinds as k
 from infra_agent.ledger.state import RunState
 from infra_agent.publish.report.facts import Facts, json_safe, label
 from infra_agent.publish.report.model import GoalInfo, Outcome, RunInfo, StackInfo
+from infra_agent.stack.engines.experiment import is_experiment
 
 
 def status(state: RunState) -> str:
@@ -50,21 +52,23 @@ def goal_info(goal: Goal) -> GoalInfo:
         {
             **goal.model_dump(),
             "target_text": target_text(goal),
-            "load_text": load_text(goal.load),
+            "load_text": "one run" if isinstance(goal.metric, DeclaredMetric) else load_text(goal.load),
             "constraints_text": constraints_text(goal),
         }
     )
 
 
-def metric_text(metric: Metric, statistic: Statistic) -> str:
+def metric_text(metric: AnyMetric, statistic: Statistic) -> str:
     """`TTFT p50` in words."""
+    if isinstance(metric, DeclaredMetric):
+        return metric.label.capitalize()
     words = label(metric.value).removesuffix(", mean")
     return words if statistic is Statistic.VALUE else f"{words}, {statistic.value}"
 
 
 def target_text(goal: Goal) -> str:
     """The target in words."""
-    rate = goal.metric.value.endswith("per_s")
+    rate = higher_is_better(goal.metric)
     metric = metric_text(goal.metric, goal.statistic)
     if goal.target.kind == "ratio":
         bound = "at least" if rate else "at most"
@@ -95,7 +99,9 @@ def _limit_text(limit: Limit) -> str:
     return f"{metric_text(limit.metric, limit.statistic)} {bound} {amount}"
 
 
-def _amount(value: float, metric: Metric) -> str:
+def _amount(value: float, metric: AnyMetric) -> str:
+    if isinstance(metric, DeclaredMetric):
+        return metric.level(value)
     if metric is Metric.MEMORY_BYTES:
         return f"{value / 2**20:.4g} MiB"
     if metric.value.endswith("per_s"):
@@ -115,7 +121,7 @@ def stack_info(state: RunState) -> StackInfo:
         health_path=stack.launch.health_path,
         digest=state.started.stack_digest,
         workload_sha256=state.started.workload_sha256,
-        workload=json_safe(stack.workload.model_dump()),
+        workload=json_safe((stack.experiment if is_experiment(stack) else stack.workload).model_dump()),
     )
 
 

@@ -32,6 +32,7 @@ from infra_agent.publish.report.rows import (
     Predicted,
     Predictor,
 )
+from infra_agent.stack.engines.experiment import is_experiment
 
 _NOMINAL_MISS = 0.2
 _SNAPSHOT = "effective-state"
@@ -71,14 +72,15 @@ def _hypothesis(facts: Facts, stated: k.HypothesisStated) -> HypothesisRow:
 
 
 def predicted_range(facts: Facts, stated: k.HypothesisStated) -> Predicted | None:
-    """The prediction for the load rung: the one that the judge's estimate can be held against."""
+    """The prediction for the rung of the goal's figure: the one that the judge's estimate can be held against."""
+    rung = "micro" if is_experiment(facts.state.started.stack) else "load"
     for prediction in stated.predictions:
         low, high = prediction.get("low"), prediction.get("high")
         numbers = isinstance(low, int | float) and isinstance(high, int | float)
-        if prediction.get("rung") == "load" and numbers:
+        if prediction.get("rung") == rung and numbers:
             goal = facts.state.started.goal
             metric = str(prediction.get("metric", goal.metric.value))
-            return Predicted(rung="load", metric=metric, low=float(low), high=float(high))  # type: ignore[arg-type]
+            return Predicted(rung=rung, metric=metric, low=float(low), high=float(high))  # type: ignore[arg-type]
     return None
 
 
@@ -223,6 +225,8 @@ def answers(facts: Facts, of: str | None = None) -> Answers:
     if not own:
         code = "not_needed" if best not in facts.state.candidates else "not_checked"
         detail = "stock is the reference" if code == "not_needed" else "no answer check of this configuration"
+        if is_experiment(facts.state.started.stack):
+            detail = "an experiment gives no answers; what its results were held against stands with its probes"
         return Answers.model_validate(
             {"verdict": code, "candidate": best, "same": None, "near_ties": None, "changed": None}
             | {"detail": detail, "sources": [source(facts.state.head_seq)]}

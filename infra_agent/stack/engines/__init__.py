@@ -31,10 +31,17 @@ def _command() -> Engine:
     return CommandEngine()
 
 
+def _experiment() -> Engine:
+    from infra_agent.stack.engines.experiment import ExperimentEngine
+
+    return ExperimentEngine()
+
+
 ENGINES: Registry[Engine] = Registry("engine")
 ENGINES.register("transformers", _transformers)
 ENGINES.register("openai", _openai)
 ENGINES.register("command", _command)
+ENGINES.register("experiment", _experiment)
 
 
 def get_engine(name: str) -> Engine:
@@ -47,6 +54,10 @@ def get_engine(name: str) -> Engine:
 
 def engine_of(stack: Stack) -> Engine:
     """The stack's engine, with the parameters that its file declares. Raises ConfigError for an unknown one."""
-    from infra_agent.stack.engines.command import COMMAND, CommandEngine
+    from infra_agent.stack.engines.command import COMMAND, EXPERIMENT, CommandEngine
 
+    if stack.engine == EXPERIMENT:
+        from infra_agent.stack.engines.experiment import ExperimentEngine
+
+        return ExperimentEngine(stack)
     return CommandEngine(stack) if stack.engine == COMMAND else get_engine(stack.engine)

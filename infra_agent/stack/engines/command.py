@@ -21,12 +21,17 @@ from infra_agent.stack.engines.base import Engagement, LaunchPlan, LogPattern, P
 from infra_agent.stack.model import PACKAGE, ParameterSpec, ParameterValue, Stack
 
 COMMAND = "command"
+EXPERIMENT = "experiment"
 SOURCE = "{source}"
 _PARAMETERS = "{parameters}"
 _HOST = "127.0.0.1"
 _PLACE = re.compile(r"\{([a-z_]+)\}")
 _WHERE = "launch.command"
 _VERSION = "import sys; print('Python ' + '.'.join(map(str, sys.version_info[:3])))"
+
+
+DECLARES = frozenset({COMMAND, EXPERIMENT})
+"""Engines whose parameters the stack file declares, and which a command of its own starts."""
 
 
 class CommandEngine:
@@ -62,19 +67,14 @@ class CommandEngine:
         _check_launchable(stack)
         t.check(table, settings, where="launch.parameters")
         t.check_side_doors(table, (*stack.launch.extra_args, *stack.launch.command), stack.launch.env, ())
-        places = _places(stack, port)
-        flags = (*_arguments(table, settings), *stack.launch.extra_args)
-        argv: list[str] = []
-        for word in stack.launch.command:
-            argv += flags if word == _PARAMETERS else [_filled(word, places, _WHERE)]
-        argv += () if _PARAMETERS in stack.launch.command else flags
-        own = {name: _filled(value, places, f"launch.env.{name}") for name, value in stack.launch.env.items()}
-        return LaunchPlan(argv=tuple(argv), env={**own, **t.environment(table, settings)}, host=_HOST, port=port)
+        places = {**places_of(stack), "port": str(port), "host": _HOST}
+        argv, env = command_line(stack, table, settings, places)
+        return LaunchPlan(argv=argv, env=env, host=_HOST, port=port)
 
     def version_argv(self, stack: Stack) -> tuple[str, ...] | None:
         """The interpreter's version, for a command that uses it; a server of one's own has no other to ask for."""
         uses = any("{python}" in word for word in stack.launch.command)
-        return (_python(stack), "-I", "-S", "-c", _VERSION) if uses else None
+        return (python_of(stack), "-I", "-S", "-c", _VERSION) if uses else None
 
     def reporter(self) -> str | None:
         """Any Python process can be looked into; another one does not answer."""
@@ -88,6 +88,19 @@ class CommandEngine:
 def declared_parameters(stack: Stack) -> tuple[Parameter, ...]:
     """The stack file's `[parameters]` as a table."""
     return tuple(_parameter(name, spec) for name, spec in stack.parameters.items())
+
+
+def command_line(
+    stack: Stack, table: Sequence[Parameter], settings: Mapping[str, ParameterValue], places: Mapping[str, str]
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """`launch.command` with flags and places put in, and the environment. Raises ConfigError for an unknown place."""
+    flags = (*_arguments(table, settings), *stack.launch.extra_args)
+    argv: list[str] = []
+    for word in stack.launch.command:
+        argv += flags if word == _PARAMETERS else [filled(word, places, _WHERE)]
+    argv += () if _PARAMETERS in stack.launch.command else flags
+    own = {name: filled(value, places, f"launch.env.{name}") for name, value in stack.launch.env.items()}
+    return tuple(argv), {**own, **t.environment(table, settings)}
 
 
 def uses_source(stack: Stack) -> bool:
@@ -118,13 +131,16 @@ def _arguments(table: Sequence[Parameter], settings: Mapping[str, ParameterValue
     return t.arguments(table, {name: value for name, value in settings.items() if name not in off})
 
 
-def _places(stack: Stack, port: int) -> dict[str, str]:
+def places_of(stack: Stack) -> dict[str, str]:
+    """What the words in braces stand for, whatever is started."""
     directories = [source for source in stack.sources if not source.startswith(PACKAGE)]
-    places = {"port": str(port), "host": _HOST, "python": _python(stack), "model": stack.model or stack.name}
+    places = {"python": python_of(stack), "model": stack.model or stack.name}
     return {**places, "source": directories[0]} if directories else places
 
 
-def _filled(word: str, places: Mapping[str, str], where: str) -> str:
+def filled(word: str, places: Mapping[str, str], where: str) -> str:
+    """A word with its places put in. Raises ConfigError for one that is not known."""
+
     def value(match: re.Match[str]) -> str:
         if match[1] in places:
             return places[match[1]]
@@ -134,7 +150,8 @@ def _filled(word: str, places: Mapping[str, str], where: str) -> str:
     return _PLACE.sub(value, word)
 
 
-def _python(stack: Stack) -> str:
+def python_of(stack: Stack) -> str:
+    """The stack's interpreter."""
     return stack.launch.python or sys.executable
 
 

@@ -14,6 +14,10 @@ from infra_agent.stack.engines.base import Engine, Parameter
 from infra_agent.stack.model import LaunchSpec, ParameterSpec, ParameterValue, Stack
 
 NAMES = ENGINES.names()
+COMMANDS = {
+    "command": ("{python}", "server.py", "--port", "{port}"),
+    "experiment": ("{python}", "measure.py", "--seed", "{seed}", "{result}"),
+}
 LAUNCHING = [name for name in NAMES if get_engine(name).launches]
 ATTACHING = [name for name in NAMES if not get_engine(name).launches]
 
@@ -28,10 +32,10 @@ DECLARED = {
 
 def stack_for(engine: Engine) -> Stack:
     url = None if engine.launches else "http://127.0.0.1:1"
-    if engine.name != "command":
+    if engine.name not in COMMANDS:
         return Stack(name="s", engine=engine.name, model="/models/m", url=url)
-    launch = LaunchSpec(command=("{python}", "server.py", "--port", "{port}"))
-    return Stack(name="s", engine="command", model="m", launch=launch, parameters=DECLARED)
+    launch = LaunchSpec(command=COMMANDS[engine.name])
+    return Stack(name="s", engine=engine.name, model="m", launch=launch, parameters=DECLARED)
 
 
 def described(name: str) -> Engine:
@@ -98,10 +102,10 @@ def test_every_parameter_reaches_the_command_line_or_the_environment(name: str) 
             assert plan.env == bare.env
         if parameter.type == "bool":
             off = engine.plan(stack, {parameter.name: False}, 8123).argv
-            assert off == bare.argv if name == "command" else "--no-" + parameter.flag[2:] in off
+            assert off == bare.argv if name in COMMANDS else "--no-" + parameter.flag[2:] in off
 
 
-@pytest.mark.parametrize("name", LAUNCHING)
+@pytest.mark.parametrize("name", [name for name in LAUNCHING if name != "experiment"])
 def test_a_plan_listens_on_the_loopback_interface_at_the_port_asked_for(name: str) -> None:
     engine = described(name)
     plan = engine.plan(stack_for(engine), {}, 8123)
@@ -149,7 +153,7 @@ def test_a_plan_refuses_side_doors_past_the_table_and_the_harness(name: str) -> 
         with pytest.raises(ConfigError) as caught:
             engine.plan(stack.model_copy(update={"launch": launch}), {}, 1)
         assert f"launch.parameters.{parameter.name}" in caught.value.hint
-    if name != "command":
+    if name not in COMMANDS:
         with pytest.raises(ConfigError, match="set by the harness"):
             engine.plan(stack.model_copy(update={"launch": LaunchSpec(extra_args=("--port", "1"))}), {}, 1)
     with pytest.raises(ConfigError, match="cannot be launched"):
@@ -172,7 +176,7 @@ def test_a_misspelt_engine_is_answered_with_the_nearest_one() -> None:
     assert caught.value.hint == "did you mean transformers?"
     with pytest.raises(ConfigError) as caught:
         get_engine("xyz")
-    assert caught.value.hint == "known: command, openai, transformers"
+    assert caught.value.hint == "known: command, experiment, openai, transformers"
 
 
 def test_a_switch_turned_off_is_said_aloud_and_the_environment_of_the_stack_wins_over_defaults() -> None:
