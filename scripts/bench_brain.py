@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,25 +23,30 @@ from infra_agent.agent.brains.llm.client import Endpoint
 from infra_agent.agent.brains.llm.tokens import estimate_document
 from infra_agent.agent.brains.llm.types import Answer, Credentials, LlmSettings, Mode, ToolCall, Usage
 from infra_agent.agent.brains.playbook import PlaybookBrain
-from infra_agent.agent.calling import RunAccounts, Seams
+from infra_agent.agent.calling import RunAccounts
 from infra_agent.agent.journal import LedgerJournal
-from infra_agent.agent.start import utc_now
 from infra_agent.agent.telemetry import Spans
 from infra_agent.agent.view import build_dossier
 from infra_agent.harness.budget import Budget
+from infra_agent.harness.budget.book import LedgerBook
+from infra_agent.harness.budget.prices import FlatPrice
 from infra_agent.harness.narrate import Silent
 from infra_agent.harness.oracle import OracleHolder
+from infra_agent.harness.retry import Seams
 from infra_agent.harness.sandbox import NO_WALLS
 from infra_agent.harness.session import Session
 from infra_agent.ledger.chain import LEDGER_FILE
+from infra_agent.ledger.clock import session_clock
 from infra_agent.ledger.event import parse
 from infra_agent.ledger.store import Ledger
 from infra_agent.library.playbooks import load_playbooks
-from infra_agent.stack.engines import get_engine
+from infra_agent.stack.engines import engine_of
 
 RECORDED = Path(__file__).parent.parent / "tests" / "agent" / "llm" / "data" / "demo_run.jsonl.gz"
 MOST_TOKENS = 6_000
 MOST_MS = 200.0
+FREE = FlatPrice(input_usd=0.0, output_usd=0.0, source="nothing is sent")
+NONCE = "0" * 32
 
 
 class Turn(NamedTuple):
@@ -95,7 +101,7 @@ def _turn(lines: list[bytes]) -> Turn:
         run_dir = Path(folder) / "run"
         run_dir.mkdir()
         (run_dir / LEDGER_FILE).write_bytes(b"".join(lines))
-        with Ledger.open(run_dir, utc_now) as ledger:
+        with Ledger.open(run_dir, session_clock()) as ledger:
             return _measured(_session(ledger))
 
 
@@ -106,11 +112,11 @@ def _session(ledger: Ledger) -> Session:
         ledger=ledger,
         goal=state.started.goal,
         stack=stack,
-        engine=get_engine(stack.engine),
+        engine=engine_of(stack),
         walls=NO_WALLS,
         run_dir=ledger.run_dir,
         narrator=Silent(),
-        budget=Budget(state.started.budget_s, time.monotonic, state.elapsed_s),
+        budget=Budget(state.started.budget_s, time.monotonic, state.elapsed_s, book=LedgerBook(ledger)),
         clock=time.monotonic,
         seed=state.started.seed,
         prompts=(),
@@ -121,17 +127,18 @@ def _session(ledger: Ledger) -> Session:
 
 def _measured(session: Session) -> Turn:
     settings = LlmSettings(model="instant", base_url="http://127.0.0.1:9/v1")
-    accounts = RunAccounts(session.budget, 60.0, Seams(time.monotonic, time.sleep, lambda: 0.0))
+    seams = Seams(clock=time.monotonic, sleep=time.sleep, random=lambda: 0.0, now=lambda: datetime.now(UTC))
+    accounts = RunAccounts(session.budget, FREE, 60.0, seams)
     journal = LedgerJournal(session, settings.model, accounts, Spans("bench"))
     journal.choose(Mode("tools"), "bench")
     endpoint = Instant(settings, Credentials(), time.monotonic)
-    brain = LlmBrain(settings, endpoint, journal, PlaybookBrain(load_playbooks()))
+    brain = LlmBrain(settings, endpoint, journal, PlaybookBrain(load_playbooks()), NONCE)
     build_dossier(session, "agent")
     started_s = time.perf_counter()
     dossier = build_dossier(session, "agent")
     brain.next(dossier)
     milliseconds = 1000 * (time.perf_counter() - started_s)
-    rendered = prompt.render(dossier, MOST_TOKENS)
+    rendered = prompt.render(dossier, MOST_TOKENS, NONCE)
     asked = list(session.state.llm_calls.values())[-1].asked
     request = estimate_document(prompt.messages(rendered.text, "tools"))
     return Turn(dossier.turn, rendered.tokens, max(request, asked.reserved_input_tokens), milliseconds)

@@ -49,6 +49,8 @@ class CodeView:
     sources: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     total: int = 0
+    kernels: bool = False
+    """Whether any of the files is a kernel's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +97,7 @@ class StackView:
     machine: str = ""
     workload: str = ""
     sources: tuple[str, ...] = ()
-    """Directories whose files may be read."""
+    """Names of the sources whose files may be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

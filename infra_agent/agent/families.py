@@ -7,20 +7,17 @@ brain's reason. Not covered: whether a reason is right.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from infra_agent.agent.dossier import CandidateView, CodeView, FamilyView
+from infra_agent.changes.kernels import is_kernel
 from infra_agent.goal.model import Goal
 from infra_agent.ledger import kinds as k
 from infra_agent.stack.engines.base import Parameter
 from infra_agent.stack.engines.table import ENV_PREFIX
 from infra_agent.stack.model import ParameterValue, Stack
 
-KERNEL_FILES = (".cu", ".cuh", ".hip", ".metal", ".cl", ".ptx")
-KERNEL_WORDS = frozenset({"kernel", "kernels", "triton"})
-"""Words in a path that say so."""
 CODE, KERNELS, WORKLOAD = "code", "kernels", "workload"
 
 
@@ -79,12 +76,6 @@ def _tries(candidate: CandidateView, family: str) -> bool:
     return family in candidate.family.split(",")
 
 
-def is_kernel(path: str) -> bool:
-    """Whether a source file is one of kernels, by its name."""
-    lower = path.lower()
-    return lower.endswith(KERNEL_FILES) or not KERNEL_WORDS.isdisjoint(re.split(r"[/_.-]", lower))
-
-
 def _values(open_values: Mapping[str, Sequence[ParameterValue]]) -> str:
     return "; ".join(f"{name}: {', '.join(map(str, values))}" for name, values in open_values.items())
 
@@ -92,7 +83,7 @@ def _values(open_values: Mapping[str, Sequence[ParameterValue]]) -> str:
 def _code(name: str, levers: Levers) -> FamilyView:
     if levers.code.closed:
         return FamilyView(family=name, group=name, status="closed", detail=levers.code.closed)
-    if name == KERNELS and not any(map(is_kernel, levers.code.files)):
+    if name == KERNELS and not levers.code.kernels:
         return FamilyView(family=name, group=name, status="closed", detail="no file of the sources is one of kernels")
     return _tried_or_not(name, name, f"{levers.code.total} files may be patched", levers)
 

@@ -17,6 +17,7 @@ from infra_agent.agent.view_parts import (
     stack_view,
 )
 from infra_agent.changes.change import STOCK
+from infra_agent.changes.kernels import is_kernel
 from infra_agent.harness.baseline import baseline_complete
 from infra_agent.harness.code import patchable_files, why_no_code
 from infra_agent.harness.figure import target_ratio
@@ -101,7 +102,8 @@ def code_view(session: Session, best: str) -> CodeView:
         return CodeView(closed=reason or "the run has no copy of the sources")
     files = patchable_files(session.workspace, session.state, best)
     names = tuple(source.name for source in session.workspace.sources)
-    return CodeView(closed="", sources=names, files=files[:MOST_FILES], total=len(files))
+    kernels = any(map(is_kernel, files))
+    return CodeView(closed="", sources=names, files=files[:MOST_FILES], total=len(files), kernels=kernels)
 
 
 def noise_sd_log(state: RunState) -> float:

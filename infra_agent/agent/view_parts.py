@@ -16,6 +16,7 @@ from infra_agent.agent.dossier import (
     StackView,
 )
 from infra_agent.agent.reading import VISIBLE_READINGS
+from infra_agent.changes.sources import source_names
 from infra_agent.goal.model import Goal
 from infra_agent.harness.figure import quantity_name
 from infra_agent.harness.session import Session
@@ -48,7 +49,7 @@ def stack_view(session: Session) -> StackView:
         model=stack.served_model or stack.model,
         machine=", ".join(f"{name} {value}" for name, value in sorted(started.environment.items())),
         workload=f"{work.requests} requests of {work.max_tokens} tokens, {asked}, {work.endpoint}, {work.prompts}",
-        sources=stack.sources,
+        sources=source_names(stack),
     )
 
 

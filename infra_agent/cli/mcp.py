@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,15 +14,15 @@ import typer
 from infra_agent.cli.narrator import TerminalNarrator
 from infra_agent.cli.options import JsonFlag, NoSandbox, StackRef, runs_root
 from infra_agent.cli.output import print_json, print_lines, stderr
+from infra_agent.cli.streams import hide, masker_of
 from infra_agent.errors import UsageError
 
 if TYPE_CHECKING:
-    from infra_agent.agent.start import Request
     from infra_agent.harness.session import Session
     from infra_agent.mcp.scope import Open
+    from infra_agent.redact.masker import Masker
 
 TOKEN = "INFRA_AGENT_MCP_TOKEN"
-BRAIN = "mcp"
 
 
 def mcp(
@@ -53,13 +52,17 @@ def mcp(
     from infra_agent.mcp.server import build_server, tool_list
     from infra_agent.mcp.tools import all_tools
 
+    def known() -> Masker:
+        # The transport writes to the descriptor: what it is given must be masked already.
+        return masker_of(sys.stdout)
+
     if list_tools:
-        tools = all_tools(Reader(runs_root(), stack, Path.cwd()), Scope())
+        tools = all_tools(Reader(runs_root(), stack, Path.cwd()), Scope(), known)
         print_json({"tools": tool_list(tools)})
         return 0
     narrator = TerminalNarrator(stderr())
     scope = Scope(_opener(goal, allow_run, stack, budget, no_sandbox, narrator))
-    server = build_server(all_tools(Reader(runs_root(), stack, Path.cwd()), scope))
+    server = build_server(all_tools(Reader(runs_root(), stack, Path.cwd()), scope, known))
     try:
         if http:
             _serve_http(server, port, as_json)
@@ -97,31 +100,23 @@ def _opener(
 
 def _begun(goal: str, stack: str | None, budget: str | None, no_sandbox: bool, narrator: TerminalNarrator) -> Open:
     from infra_agent.agent.choose import Choice
-    from infra_agent.agent.start import Request
-    from infra_agent.cli.run import prepared, read_goal
+    from infra_agent.agent.make import MCP
+    from infra_agent.agent.start import begin
+    from infra_agent.cli.run import prepared, read_goal, request_for
     from infra_agent.harness.sandbox import hold_walls
     from infra_agent.stack.files import resolve_stack
+    from infra_agent.stack.secrets import stack_secrets
 
     wanted, _ = read_goal(goal, budget)
     system, source = resolve_stack(stack, Path.cwd())
+    hide(stack_secrets(system))
     system = prepared(system, source, narrator)
-    walls = hold_walls(no_sandbox)
+    walls = hold_walls(no_sandbox, system.limits.memory_bytes)
+    brain = Choice(name=MCP, note="another agent acts over MCP")
 
     @contextmanager
     def open_run() -> Iterator[Session]:
-        from infra_agent.agent.start import begin
-        from infra_agent.ledger.runs import new_run_dir
-
-        request: Request = Request(
-            goal=wanted,
-            stack=system,
-            brain=Choice(name=BRAIN, note="another agent acts over MCP"),
-            seed=secrets.randbelow(2**31),
-            run_dir=new_run_dir(runs_root()),
-            walls=walls,
-            command=("infra-agent", *sys.argv[1:]),
-        )
-        with begin(request, narrator) as session:
+        with begin(request_for(wanted, system, source, brain, walls), narrator) as session:
             narrator.line("Run", f"{session.run_dir.name} in {session.run_dir.parent}/ is open over MCP")
             yield session
 
@@ -129,15 +124,19 @@ def _begun(goal: str, stack: str | None, budget: str | None, no_sandbox: bool, n
 
 
 def _resumed(ref: str, no_sandbox: bool, narrator: TerminalNarrator) -> Open:
+    from infra_agent.agent.make import MCP
     from infra_agent.agent.start import resume
     from infra_agent.cli.runs import require_same_walls
     from infra_agent.harness.sandbox import hold_walls
+    from infra_agent.ledger.approvals import Authority
     from infra_agent.ledger.runs import find_run
     from infra_agent.publish.publish import load_state
+    from infra_agent.review.local import local_public_key
+    from infra_agent.stack.secrets import stack_secrets
 
     run_dir = find_run(runs_root(), ref)
     state = load_state(run_dir)
-    if state.started.brain != BRAIN:
+    if state.started.brain != MCP:
         raise UsageError(
             f"run {run_dir.name} belongs to the brain {state.started.brain}",
             where="--allow-run",
@@ -147,7 +146,15 @@ def _resumed(ref: str, no_sandbox: bool, narrator: TerminalNarrator) -> Open:
         raise UsageError(f"run {run_dir.name} has ended", where="--allow-run", hint="--goal TEXT opens a new one")
     walls = hold_walls(no_sandbox)
     require_same_walls(run_dir, state, walls)
-    return lambda: resume(run_dir, walls, narrator)
+
+    @contextmanager
+    def open_run() -> Iterator[Session]:
+        authority = Authority(local_key=local_public_key())
+        with resume(run_dir, walls, narrator, authority=authority) as session:
+            hide(stack_secrets(session.stack))
+            yield session
+
+    return open_run
 
 
 def _serve_http(server: object, port: int, as_json: bool) -> None:

@@ -8,6 +8,7 @@ import secrets
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -44,8 +45,10 @@ from infra_agent.redact.known import flag_values, hidden_argv
 if TYPE_CHECKING:
     from infra_agent.agent.brains.base import Brain
     from infra_agent.agent.choose import Choice, LlmFlags
+    from infra_agent.agent.start import Request
     from infra_agent.goal.model import Goal
     from infra_agent.harness.budget.prices import FlatPrice
+    from infra_agent.harness.sandbox import Walls
     from infra_agent.harness.session import Session
     from infra_agent.stack.model import Stack
 
@@ -196,32 +199,40 @@ def _carry_out(
     as_json: bool,
 ) -> int:
     from infra_agent.agent.make import brain_for
-    from infra_agent.agent.start import Request, begin
+    from infra_agent.agent.start import begin
     from infra_agent.harness.sandbox import hold_walls
-    from infra_agent.ledger.approvals import Authority
-    from infra_agent.ledger.runs import new_run_dir
-    from infra_agent.review.local import local_public_key
-    from infra_agent.stack.files import DEMO
 
     walls = hold_walls(no_sandbox, stack.limits.memory_bytes)
-    request = Request(
-        goal=goal,
-        stack=stack,
-        brain=brain,
-        seed=secrets.randbelow(2**31) if seed is None else seed,
-        run_dir=new_run_dir(runs_root()),
-        walls=walls,
-        command=("infra-agent", *hidden_argv(shown(sys.argv[1:]))),
-        price=price,
-        stack_source=source if source == DEMO else str(Path(source).absolute()),
-        secrets=flag_values(sys.argv[1:]) | brain.secrets,
-        authority=Authority(local_key=local_public_key()),
-    )
+    request = replace(request_for(goal, stack, source, brain, walls), price=price)
+    if seed is not None:
+        request = replace(request, seed=seed)
     try:
         with begin(request, narrator) as session, brain_for(brain, session) as mind:
             return finish(session, mind, narrator, as_json)
     finally:
         _remove_if_empty(request.run_dir)
+
+
+def request_for(goal: Goal, stack: Stack, source: str, brain: Choice, walls: Walls) -> Request:
+    """A new run as this command line asks for it, with a seed that is drawn."""
+    from infra_agent.agent.start import Request
+    from infra_agent.ledger.approvals import Authority
+    from infra_agent.ledger.runs import new_run_dir
+    from infra_agent.review.local import local_public_key
+    from infra_agent.stack.files import DEMO
+
+    return Request(
+        goal=goal,
+        stack=stack,
+        brain=brain,
+        seed=secrets.randbelow(2**31),
+        run_dir=new_run_dir(runs_root()),
+        walls=walls,
+        command=("infra-agent", *hidden_argv(shown(sys.argv[1:]))),
+        stack_source=source if source == DEMO else str(Path(source).absolute()),
+        secrets=flag_values(sys.argv[1:]) | brain.secrets,
+        authority=Authority(local_key=local_public_key()),
+    )
 
 
 def shown(words: Sequence[str]) -> list[str]:

@@ -97,6 +97,8 @@ class WorkspaceReady(EventData):
     sources: tuple[SourceTaken, ...]
     tree: str
     numeric: bool
+    kernels: bool = False
+    """Whether a file that may be patched is one of kernels."""
     wall_s: float
 
 

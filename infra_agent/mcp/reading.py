@@ -25,7 +25,7 @@ from infra_agent.mcp.models import (
 from infra_agent.publish.publish import load_state, report_of
 from infra_agent.publish.report.facts import json_safe
 from infra_agent.publish.report.text import summary_lines
-from infra_agent.stack.engines import get_engine
+from infra_agent.stack.engines import engine_of
 from infra_agent.stack.files import resolve_stack
 
 RunRef = Annotated[str, Field(max_length=40, description="`last`, a run's id, or the beginning of one")]
@@ -111,7 +111,7 @@ class Reader:
     def stack_show(self) -> StackCard:
         """The stack that this server was started on, and what may change in it."""
         stack, source = resolve_stack(self._stack_ref, self._cwd)
-        table = get_engine(stack.engine).parameters()
+        table = engine_of(stack).parameters()
         lines = [
             ParameterLine(
                 name=p.name, title=p.title, type=p.type, default=p.default, values=list(stack.space.get(p.name, ())),

@@ -12,7 +12,7 @@ import inspect
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
@@ -26,7 +26,10 @@ from infra_agent.errors import InfraAgentError
 from infra_agent.mcp.models import Done, DossierText
 from infra_agent.mcp.reading import Reader
 from infra_agent.mcp.scope import Scope, act, dossier_text
+from infra_agent.redact.masker import NO_SECRETS, Masker
 
+Known = Callable[[], Masker]
+M = TypeVar("M", bound=BaseModel)
 PROGRESS_S = 2.0
 SHOWN_LINES = 3
 """Last lines of an engine's log that an error carries."""
@@ -37,8 +40,8 @@ BEGINS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempoten
 SCOPED = "Needs a run that the person who started this server opened. "
 
 
-def all_tools(reader: Reader, scope: Scope) -> list[Tool]:
-    """Every tool of the server, reading ones first."""
+def all_tools(reader: Reader, scope: Scope, known: Known = lambda: NO_SECRETS) -> list[Tool]:
+    """Every tool of the server, reading ones first. `known`: the secrets that no answer may hold."""
     reading = (
         reader.runs_list,
         reader.run_show,
@@ -47,9 +50,9 @@ def all_tools(reader: Reader, scope: Scope) -> list[Tool]:
         reader.playbook_list,
         reader.stack_show,
     )
-    tools = [_tool(_readable(method), READ_ONLY, inspect.getdoc(method) or "") for method in reading]
-    tools.append(_tool(_dossier(scope), BEGINS, SCOPED + (DossierText.__doc__ or "")))
-    tools += [_tool(_action(model, scope), CHANGES, SCOPED + _summary(model)) for model in ACTIONS]
+    tools = [_tool(_readable(method, known), READ_ONLY, inspect.getdoc(method) or "") for method in reading]
+    tools.append(_tool(_dossier(scope, known), BEGINS, SCOPED + (DossierText.__doc__ or "")))
+    tools += [_tool(_action(model, scope, known), CHANGES, SCOPED + _summary(model)) for model in ACTIONS]
     return tools
 
 
@@ -73,34 +76,35 @@ def _tool(function: Callable[..., Any], annotations: ToolAnnotations, descriptio
     return tool.model_copy(update={"parameters": arguments.model_json_schema(by_alias=True)})
 
 
-def _readable(method: Callable[..., BaseModel]) -> Callable[..., Any]:
+def _readable(method: Callable[..., BaseModel], known: Known) -> Callable[..., Any]:
     """A reading tool whose foreseeable errors reach the client with their hint."""
 
     @functools.wraps(method)
     def read(**arguments: Any) -> BaseModel:
-        with _told():
-            return method(**arguments)
+        with _told(known):
+            return masked(method(**arguments), known())
 
     return read
 
 
-def _dossier(scope: Scope) -> Callable[..., Awaitable[DossierText]]:
+def _dossier(scope: Scope, known: Known) -> Callable[..., Awaitable[DossierText]]:
     async def dossier() -> DossierText:
-        with _told():
-            return await scope.call(dossier_text)
+        with _told(known):
+            return masked(await scope.call(dossier_text), known())
 
     return dossier
 
 
-def _action(model: type[BaseModel], scope: Scope) -> Callable[..., Awaitable[Done]]:
+def _action(model: type[BaseModel], scope: Scope, known: Known) -> Callable[..., Awaitable[Done]]:
     """A tool with the fields of an action as its arguments."""
     kind = str(model.model_fields["kind"].default)
 
     async def carry_out(ctx: Context, **arguments: Any) -> Done:
-        with _told():
+        with _told(known):
             given = {name: _plain(value) for name, value in arguments.items()}
             action = ACTION.validate_python({"kind": kind, **given})
-            return await _with_progress(ctx, kind, asyncio.ensure_future(scope.call(lambda run: act(run, action))))
+            work = asyncio.ensure_future(scope.call(lambda run: act(run, action)))
+            return masked(await _with_progress(ctx, kind, work), known())
 
     carry_out.__name__ = kind
     fields = {name: field for name, field in model.model_fields.items() if name != "kind"}
@@ -135,8 +139,13 @@ async def _with_progress(ctx: Context, kind: str, work: asyncio.Future[Done]) ->
         await ctx.report_progress(time.monotonic() - started_s, message=f"{kind} is going on")
 
 
+def masked(answer: M, masker: Masker) -> M:
+    """The answer without secrets."""
+    return type(answer).model_validate(masker.value(answer.model_dump()))
+
+
 @contextmanager
-def _told() -> Iterator[None]:
+def _told(known: Known) -> Iterator[None]:
     """Errors of this program become errors that the client's model can read and act on."""
     try:
         yield
@@ -145,7 +154,7 @@ def _told() -> Iterator[None]:
         said = ", ".join(inline(line, 200) for line in error.lines[-SHOWN_LINES:])
         where = f"at {error.where}" if error.where else ""
         parts = [f"{code}: {error.message}", f"last lines {said}" if said else "", where, error.hint]
-        raise ToolError("; ".join(filter(None, parts))) from error
+        raise ToolError(known().text("; ".join(filter(None, parts)))) from error
 
 
 def _summary(model: type[BaseModel]) -> str:

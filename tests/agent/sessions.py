@@ -12,6 +12,7 @@ from agent.dossiers import GOAL
 
 from infra_agent.goal.model import Goal
 from infra_agent.harness.budget import Budget
+from infra_agent.harness.budget.book import LedgerBook
 from infra_agent.harness.measuring import record
 from infra_agent.harness.narrate import Silent
 from infra_agent.harness.oracle import OracleHolder
@@ -52,7 +53,7 @@ def session_in(
             walls=NO_WALLS,
             run_dir=ledger.run_dir,
             narrator=Silent(),
-            budget=Budget(budget_s, lambda: float(next(ticks))),
+            budget=Budget(budget_s, lambda: float(next(ticks)), book=LedgerBook(ledger)),
             clock=lambda: float(next(ticks)),
             seed=7,
             prompts=(Prompt.of("Say something."),),

@@ -7,8 +7,9 @@ is right.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
+from infra_agent.changes.kernels import is_kernel
 from infra_agent.ledger.state import CandidateState
 from infra_agent.publish.report.candidates import STRONGEST_FIRST, end_of
 from infra_agent.publish.report.facts import Facts, ids, lane
@@ -38,21 +39,29 @@ _SKIPPED: dict[str, Disposition] = {
     "not_applicable": "skipped/not_applicable",
     "not_worth_it": "skipped/not_worth_it",
 }
-CODE = ("code", "kernels")
-WORKLOAD = "workload"
+CODE, KERNELS, WORKLOAD = "code", "kernels", "workload"
+LAST = (CODE, KERNELS, WORKLOAD)
 
 
 def family_rows(facts: Facts, parameters: Sequence[Parameter]) -> list[FamilyRow]:
     """Every lever family that is known, with what became of it."""
     own = lane(facts.state.candidates.values(), "agent")
     stated = [hypothesis.family for hypothesis in facts.state.hypotheses.values()]
-    tried = [name for candidate in own for name in candidate.proposed.family.split(",")]
-    names = [name for name in ids([p.family for p in parameters], stated, tried) if name not in (*CODE, WORKLOAD)]
-    return [_family(facts, name, own, parameters) for name in (*sorted(names), *CODE, WORKLOAD)]
+    tried = [name for candidate in own for name in _families(candidate)]
+    names = [name for name in ids([p.family for p in parameters], stated, tried) if name not in LAST]
+    return [_family(facts, name, own, parameters) for name in (*sorted(names), *LAST)]
+
+
+def _families(candidate: CandidateState) -> list[str]:
+    """What a candidate tries: a patch tries code whatever its hypothesis calls it, and kernels when it changes one."""
+    patch = candidate.proposed.patch
+    code = [CODE] if patch is not None else []
+    kernels = [KERNELS] if patch is not None and any(map(is_kernel, patch.files)) else []
+    return [*candidate.proposed.family.split(","), *code, *kernels]
 
 
 def _family(facts: Facts, name: str, own: Sequence[CandidateState], parameters: Sequence[Parameter]) -> FamilyRow:
-    tried = [candidate for candidate in own if name in candidate.proposed.family.split(",")]
+    tried = [candidate for candidate in own if name in _families(candidate)]
     ends: Mapping[str, End] = {candidate.proposed.id: end_of(candidate) for candidate in tried}
     if not tried:
         return _untested(facts, name, parameters)
@@ -79,8 +88,8 @@ def _untested(facts: Facts, name: str, parameters: Sequence[Parameter]) -> Famil
 
 def _why(facts: Facts, name: str, parameters: Sequence[Parameter]) -> tuple[Disposition, str]:
     """Why a family was left alone: not this run's to change, or not reached."""
-    started, finished = facts.state.started, facts.state.finished
-    closed = _closed(started.goal.scope.parameters, started.goal.scope.code, started.stack, name, parameters)
+    finished = facts.state.finished
+    closed = _closed(facts, name, parameters)
     if closed:
         return "not_applicable", closed
     if finished is None:
@@ -90,14 +99,24 @@ def _why(facts: Facts, name: str, parameters: Sequence[Parameter]) -> tuple[Disp
     return "untested", "never proposed"
 
 
-def _closed(may_set: bool, may_patch: bool, stack: Any, name: str, parameters: Sequence[Parameter]) -> str:
+def _closed(facts: Facts, name: str, parameters: Sequence[Parameter]) -> str:
+    scope, stack = facts.state.started.goal.scope, facts.state.started.stack
     if name == WORKLOAD:
         return "frozen by the run's contract: another workload is another question"
-    if name in CODE:
-        if not may_patch:
-            return "the goal's scope leaves code alone"
-        return "" if stack.sources else "the stack names no sources"
+    if name in (CODE, KERNELS):
+        return _code_closed(facts, name)
     members = {parameter.name for parameter in parameters if parameter.family == name}
-    if not may_set:
+    if not scope.parameters:
         return "the goal's scope leaves parameters alone"
     return "no parameter of this family is in the stack's space" if members and not members & stack.space.keys() else ""
+
+
+def _code_closed(facts: Facts, name: str) -> str:
+    state = facts.state
+    if not state.started.goal.scope.code:
+        return "the goal's scope leaves code alone"
+    if not state.started.stack.sources:
+        return "the stack names no sources"
+    if state.workspace is None:
+        return "code could not be changed in this run"
+    return "no file of the sources is one of kernels" if name == KERNELS and not state.workspace.kernels else ""

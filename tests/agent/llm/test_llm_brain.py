@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent.llm.journals import brain_over
+from agent.llm.journals import brain_over, carried_out
 from agent.sessions import add_baseline, session_in
 
 from infra_agent.agent.actions import Action
 from infra_agent.agent.brains.llm.brain import LlmBrain
-from infra_agent.agent.loop import pursue, take
+from infra_agent.agent.loop import pursue
 from infra_agent.agent.view import build_dossier
 from infra_agent.harness.session import Session
 from infra_agent.ledger import artifacts
@@ -88,10 +88,9 @@ def test_several_calls_of_one_answer_are_carried_out_in_turn_and_answered_in_ord
     with ScriptedLlm(policy=policy).serving() as llm, brain_over(session, llm) as brain:
         done = []
         for _ in range(2):
-            since = session.state.head_seq
             decided = ask(session, brain)
             done.append(decided.kind)
-            take(session, decided, session.state.turns, since)
+            carried_out(session, decided)
         third = ask(session, brain)
         refused = k.ActionRefused(turn=session.state.turns, action=third.model_dump_json(), error="no candidate 'C9'")
         session.ledger.append(refused)
@@ -151,9 +150,7 @@ def test_an_action_carried_out_ends_the_row(session: Session) -> None:
     policy = [say("x"), CONSULT, say("x"), action("consult", name="host-threads")]
     with ScriptedLlm(policy=policy).serving() as llm, brain_over(session, llm, corrections=1) as brain:
         for _ in range(2):
-            since = session.state.head_seq
-            decided = ask(session, brain)
-            take(session, decided, session.state.turns, since)
+            carried_out(session, ask(session, brain))
     assert session.state.fell_back is None
 
 
@@ -259,22 +256,21 @@ def test_a_window_that_holds_not_even_the_rules_ends_it_before_anything_is_sent(
 def test_reasoning_is_kept_and_never_sent_back(session: Session) -> None:
     thinking = Reply(reasoning="SECRET THOUGHT", calls=(Call("consult", {"name": ""}),))
     with ScriptedLlm(policy=[thinking, MEASURE]).serving() as llm, brain_over(session, llm) as brain:
-        decided = ask(session, brain)
-        take(session, decided, 0, session.state.head_seq)
+        carried_out(session, ask(session, brain))
         ask(session, brain)
     assert "SECRET THOUGHT" not in json.dumps([dict(asked.body) for asked in llm.questions])
     stored = [artifacts.path_of(session.run_dir, answer.response_artifact).read_text() for answer in answers(session)]
     assert any("SECRET THOUGHT" in text for text in stored)
 
 
-def test_usage_that_nobody_reported_is_estimated_and_called_so(session: Session) -> None:
+def test_usage_that_nobody_reported_is_charged_as_reserved(session: Session) -> None:
     silent = Reply(calls=(Call("consult", {"name": ""}),), report_usage=False)
     with ScriptedLlm(policy=[silent]).serving() as llm, brain_over(session, llm) as brain:
         ask(session, brain)
     answer = answers(session)[-1]
-    assert answer.usage == "estimated"
+    assert answer.usage == "reserved"
     assert answer.input_tokens > 1000
-    assert answer.output_tokens > 0
+    assert answer.output_tokens == 4096
 
 
 def test_a_cut_answer_is_charged_as_reserved(session: Session) -> None:

@@ -181,7 +181,9 @@ def _head(dossier: Dossier) -> str:
     if not dossier.measured:
         lines.append("Stock has not been measured yet: measure it first.")
     if stack.sources:
-        lines.append(f"Sources that read and search_code see: {', '.join(inline(path, 200) for path in stack.sources)}")
+        begin = "paths begin with one of" if len(stack.sources) > 1 else "paths are named from the root of"
+        names = ", ".join(inline(name, 200) for name in stack.sources)
+        lines.append(f"Sources that read and search_code see; {begin} {names}")
     return "\n".join(lines)
 
 
