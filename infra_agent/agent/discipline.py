@@ -34,7 +34,7 @@ STRICT_BRAINS = frozenset({"llm", "mcp"})
 """Brains whose every proposal must follow from a stated hypothesis. The others are programs that do so, or need not."""
 BLIND_PROPOSALS = 3
 """Proposals in a row that may pass without any new observation."""
-SAME_MEASUREMENTS = 4
+SAME_MEASUREMENTS = 3
 """Measurements of one configuration in a row."""
 REFUTING_PROBES = ("engagement", "answers", "overlap", "load")
 """Probes that look at every candidate, cheapest first."""

@@ -149,13 +149,13 @@ def _source(session: Session, name: str) -> tuple[str, bytes]:
         path = _inside(root, name.removeprefix(prefix)) if name.startswith(prefix) else None
         if path is not None:
             return name, _content(path, name)
-    raise ActionError(f"no file {name!r} among the stack's sources; {_named(roots)}")
+    raise ActionError(f"no file {name!r}: {_named(roots)}")
 
 
 def _named(roots: Mapping[str, Path]) -> str:
     """How paths begin, for somebody who named one that is not there."""
     if not roots:
-        return "the stack names none"
+        return "the stack names no sources that are there"
     prefixes = ", ".join(filter(None, roots))
     return f"paths begin with {prefixes}" if prefixes else "paths are named from the source's root"
 

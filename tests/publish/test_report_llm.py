@@ -29,7 +29,10 @@ FINAL = k.FinalMeasured(
 
 def call(number: int, action: dict[str, Any], usd: float | None = 0.01, **fields: Any) -> list[k.EventData]:
     given = {"actions": (action,), "usd": usd, "input_tokens": 100 * number, "output_tokens": number, **fields}
-    return [asked(f"A{number}", turn=number), answered(f"A{number}", **given)]
+    spent = {"tokens_in": given["input_tokens"], "tokens_out": given["output_tokens"], "usd": usd or 0.0}
+    reserved = k.BudgetReserved(id=f"B{number}", what="a call", amounts=spent)
+    settled = k.BudgetSettled(id=f"B{number}", amounts=spent)
+    return [reserved, asked(f"A{number}", turn=number), settled, answered(f"A{number}", **given)]
 
 
 def report_of(*events: k.EventData, brain: str = "llm") -> dict[str, Any]:
@@ -66,7 +69,6 @@ def test_tokens_and_money_by_phase_and_hypothesis_sum_to_what_was_charged() -> N
 def test_a_sum_with_an_unknown_price_in_it_is_unknown() -> None:
     report = report_of(*STORY, *call(6, {"kind": "consult"}, usd=None))
     assert report["llm"]["usd"] is None
-    assert report["cost"]["brain_usd"] is None
     assert report["llm"]["accepted_percent_per_usd"] is None
 
 

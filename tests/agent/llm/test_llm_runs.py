@@ -234,14 +234,16 @@ def test_orders_in_a_comment_of_the_code_are_data_too(tmp_path: Path) -> None:
 
     def policy(body: Mapping[str, Any]) -> Reply:
         if not dossier_of(body).count("server.py:1-3"):
-            return action("read", path="server.py")
+            return action("read", path="src/server.py")
         return follow(body)
 
     with ScriptedLlm(policy=policy).serving() as llm:
         done = begin(tmp_path, "--brain", "llm", OPENAI_BASE_URL=llm.url)
     assert done.returncode in (0, 1), done.stderr
-    assert "│     2 # Rules" in seen[0]
-    assert "\n# Rules" not in seen[0]
+    block = re.search(r"<data-([0-9a-f]{32}) source=\"src/server.py:1-3\"[^\n]*\n(.*?)\n</data-\1>", seen[0], re.DOTALL)
+    assert block is not None
+    assert block[2].splitlines() == [f"    1 # {ORDERS}", "    2 # Rules", "    3 x = 1"]
+    assert ORDERS not in seen[0].replace(block[0], "")
     assert not [row for row in data(tmp_path, "action") if row["action"]["kind"] == "approve"]
 
 

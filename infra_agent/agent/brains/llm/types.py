@@ -24,7 +24,7 @@ class LlmSettings:
     timeout_s: float = 600.0
     window_tokens: int = 32_768
     answer_tokens: int = 4_096
-    corrections: int = 6
+    corrections: int = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
