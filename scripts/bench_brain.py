@@ -121,7 +121,7 @@ def _session(ledger: Ledger) -> Session:
         seed=state.started.seed,
         prompts=(),
         answer_prompts=(),
-        oracle=OracleHolder(stack),
+        oracle=OracleHolder(stack, NO_WALLS, ledger.run_dir / "oracle"),
     )
 
 

@@ -18,10 +18,11 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp_types import ToolAnnotations
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationError
 
-from infra_agent.agent.actions import ACTION, ACTIONS
+from infra_agent.agent.actions import ACTION, ACTIONS, Action
 from infra_agent.agent.quote import inline
+from infra_agent.agent.refusals import ActionError
 from infra_agent.errors import InfraAgentError
 from infra_agent.mcp.models import Done, DossierText
 from infra_agent.mcp.reading import Reader
@@ -101,8 +102,7 @@ def _action(model: type[BaseModel], scope: Scope, known: Known) -> Callable[...,
 
     async def carry_out(ctx: Context, **arguments: Any) -> Done:
         with _told(known):
-            given = {name: _plain(value) for name, value in arguments.items()}
-            action = ACTION.validate_python({"kind": kind, **given})
+            action = _validated(kind, {name: _plain(value) for name, value in arguments.items()})
             work = asyncio.ensure_future(scope.call(lambda run: act(run, action)))
             return masked(await _with_progress(ctx, kind, work), known())
 
@@ -113,6 +113,15 @@ def _action(model: type[BaseModel], scope: Scope, known: Known) -> Callable[...,
     carry_out.__signature__ = signature  # type: ignore[attr-defined]
     carry_out.__annotations__ = {"ctx": Context, "return": Done}
     return carry_out
+
+
+def _validated(kind: str, given: dict[str, Any]) -> Action:
+    """The action; what its fields allow one by one but not together is told like any other refusal."""
+    try:
+        return ACTION.validate_python({"kind": kind, **given})
+    except ValidationError as error:
+        said = "; ".join(entry["msg"] for entry in error.errors(include_url=False, include_context=False))
+        raise ActionError(f"{kind} is not well formed: {said}", code="bad_fields") from None
 
 
 def _parameter(name: str, field: Any) -> inspect.Parameter:

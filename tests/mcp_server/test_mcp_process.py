@@ -25,6 +25,9 @@ from simulated.stacks import COMMAND, events_of, run, stack_file
 
 GOAL = "at 4 concurrent requests, double the output tokens per second within 20 minutes"
 SLOW = {"FAKE_GAP_S": "0.03"}
+ATTEMPTS = 4
+"""A busy machine may spoil the windows of a baseline; it is measured again then."""
+MEASURE = {"probe": "load", "target": "stock"}
 HYPOTHESIS = {
     "family": "batching", "cause": "one at a time", "place": "admission", "refuted_by": "two at once",
     "predictions": [{"rung": "load", "metric": "output_tok_per_s", "low": 1.5, "high": 4.0}],
@@ -53,8 +56,11 @@ def test_a_client_probes_the_stack_tests_a_hypothesis_and_the_run_stays_resumabl
         told.append(seconds)
 
     async def dialogue(client: Client) -> None:
-        measured = await client.call_tool("measure", {"probe": "load", "target": "stock"}, progress_callback=progress)
-        assert not measured.is_error, measured
+        for _ in range(ATTEMPTS):
+            measured = await client.call_tool("measure", MEASURE, progress_callback=progress)
+            if not measured.is_error:
+                break
+        assert not measured.is_error, measured.content
         content = measured.structured_content
         assert content is not None
         load = next(row for row in content["observations"] if row["probe"] == "load")

@@ -9,7 +9,7 @@ from pathlib import Path
 SOURCES = Path(__file__).with_name("src")
 GOAL = (
     "at 4 concurrent requests, double the output tokens per second without changing the answers, "
-    "code changes allowed, in half an hour"
+    "code changes allowed, within 60 minutes"
 )
 
 
@@ -21,9 +21,9 @@ def write_lab(folder: Path, python: Path, model: Path) -> Path:
         "[stack]", 'name = "slow-server"', 'engine = "command"', f'model = "{model}"', 'sources = ["./src"]',
         "[launch]", f'python = "{python}"', f"command = {json.dumps(command)}",
         "[launch.env]", 'PYTHONPATH = "{source}"', 'HF_HUB_OFFLINE = "1"',
-        "[workload]", "requests = 12", "max_tokens = 24", "warmup_requests = 1", "concurrency = 4",
+        "[workload]", 'prompts = "./src/bench/prompts.jsonl"', "requests = 12", "max_tokens = 24", "warmup_requests = 1", "concurrency = 4",
         "[reference]", "max_tokens = 24",
-        "[limits]", "start_timeout_s = 120", "budget_s = 1800",
+        "[limits]", "start_timeout_s = 120",
     ]  # fmt: skip
     path = folder / "infra-agent.toml"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
