@@ -8,9 +8,10 @@ so that a client that only reads leaves nothing behind. Nothing here can approve
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import TypeVar
 
 from infra_agent.agent.actions import Action, ConcludeAction
@@ -25,7 +26,7 @@ from infra_agent.agent.run import begin_tuning, carry_out
 from infra_agent.agent.telemetry import Spans
 from infra_agent.agent.under_way import concluded
 from infra_agent.agent.view import build_dossier
-from infra_agent.errors import BudgetSpent, UsageError
+from infra_agent.errors import BudgetSpent, InfraAgentError, UsageError
 from infra_agent.harness.session import Session
 from infra_agent.ledger import kinds as k
 from infra_agent.mcp.models import Done, DossierText
@@ -85,7 +86,8 @@ def act(session: Session, action: Action) -> Done:
     """Carry out one action by the rules of the loop; ActionError when it is refused, BudgetSpent when that ends it."""
     _require_open(session)
     spans = Spans(session.run_dir.name)
-    pick_up(session, spans)
+    with _ended_by_errors(session):
+        pick_up(session, spans)
     reason = concluded(session)
     if reason is not None:
         # Cut off in its last phases: they are gone on with, and this action comes too late.
@@ -99,13 +101,29 @@ def act(session: Session, action: Action) -> Done:
         try:
             session.budget.require(0.001, action.kind)
             session.budget.require_turn(dossier.turn)
-            refusal = attempt(session, action, dossier, spans)
+            with _ended_by_errors(session):
+                refusal = attempt(session, action, dossier, spans)
         except BudgetSpent as spent:
             _finish(session, ConcludeAction(reason=f"the budget was spent: {spent.message}"[:500]))
             raise
         if refusal is not None:
             raise refusal
     return _done(session, action, dossier.turn, since)
+
+
+@contextmanager
+def _ended_by_errors(session: Session) -> Iterator[None]:
+    """An action that the stack could not bear is over: the client is told, and decides what to do next."""
+    try:
+        yield
+    except BudgetSpent:
+        raise
+    except InfraAgentError as error:
+        begun = session.state.begun
+        if begun is not None:
+            text = json.dumps(begun.action, ensure_ascii=False)
+            session.ledger.append(k.ActionRefused(turn=begun.turn, action=text, error=error.message, code=error.kind))
+        raise
 
 
 def _require_open(session: Session) -> None:

@@ -181,7 +181,6 @@ def test_a_scripted_model_finds_and_mends_both_defects_through_the_real_command_
     assert _commits(tmp_path, "C2") == 3
     alone = next(row for row in report["candidates"] if row["id"] == "C3")["screen"]["estimate"]["ratio"]
     both = verdicts["C1"]["estimate"]["ratio"] * verdicts["C2"]["estimate"]["ratio"]
-    print(f"without the first mend x{alone:.2f}, without the second x{verdicts['C1']['estimate']['ratio']:.2f}")
     assert both > alone
 
 

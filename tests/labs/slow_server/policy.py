@@ -1,7 +1,7 @@
 """A scripted model that finds, tests and mends both defects of the lab, each step read off the dossier.
 
-It errs twice on the way: a diff against code that is not there, and one that changes what it is judged by. At the end it
-leaves its first mend out, so that each mend has a figure beside the other's.
+It errs twice on the way: a diff against code that is not there, and one that changes what it is judged by. At the end
+it leaves its first mend out, so that each mend has a figure beside the other's.
 """
 
 from __future__ import annotations
@@ -109,7 +109,9 @@ def prose(policy: Callable[[Mapping[str, Any]], Reply]) -> Callable[[Mapping[str
         assert not isinstance(call.arguments, str)
         fields = dict(call.arguments)
         patch = fields.pop("diff", None)
-        words = f"Having looked at the figures I would {call.name} next.\n\n{json.dumps({'kind': call.name, **fields})}\n"
+        words = (
+            f"Having looked at the figures I would {call.name} next.\n\n{json.dumps({'kind': call.name, **fields})}\n"
+        )
         return say(f"{words}\n```diff\n{patch}```\n" if patch else words)
 
     return speak

@@ -21,7 +21,8 @@ def write_lab(folder: Path, python: Path, model: Path) -> Path:
         "[stack]", 'name = "slow-server"', 'engine = "command"', f'model = "{model}"', 'sources = ["./src"]',
         "[launch]", f'python = "{python}"', f"command = {json.dumps(command)}",
         "[launch.env]", 'PYTHONPATH = "{source}"', 'HF_HUB_OFFLINE = "1"',
-        "[workload]", 'prompts = "./src/bench/prompts.jsonl"', "requests = 12", "max_tokens = 24", "warmup_requests = 1", "concurrency = 4",
+        "[workload]", 'prompts = "./src/bench/prompts.jsonl"', "requests = 12",
+        "max_tokens = 24", "warmup_requests = 1", "concurrency = 4",
         "[reference]", "max_tokens = 24",
         "[limits]", "start_timeout_s = 120",
     ]  # fmt: skip
