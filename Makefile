@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 GOAL ?= at 4 concurrent requests, double the output tokens per second without changing the answers
 
-.PHONY: help demo test test-runs test-kill test-engine harness-tests bench-harness check lint types contracts deps style format features bench-judge bench-load aa-demo clean
+.PHONY: help demo test test-runs test-kill test-engine harness-tests bench-harness brain-tests bench-brain lab-slow-server check lint types contracts deps style format features bench-judge bench-load aa-demo clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -40,6 +40,15 @@ bench-harness: $(VENV)/dev ## What the harness itself costs (RUN=runs/ID: in tha
 
 test-engine: $(VENV)/dev ## The whole main job on the real engine, killed in the middle of a proof
 	$(BIN)/python -m pytest -m 'engine and slow'
+
+brain-tests: $(VENV)/dev ## Every way in which a model misbehaves, whole runs of a scripted model, the MCP server
+	$(BIN)/python -m pytest -v -p no:cacheprovider tests/agent/llm tests/mcp_server
+
+bench-brain: $(VENV)/dev ## Tokens and time of the LLM brain outside the model, on a recorded demo run
+	$(BIN)/python scripts/bench_brain.py
+
+lab-slow-server: $(VENV)/dev ## A real server with two defects, found and patched by a scripted model (minutes)
+	$(BIN)/python -m pytest -v -p no:cacheprovider -m 'engine and slow' tests/labs
 
 check: lint types contracts deps style ## Lint, types, import contracts, dependencies, size budgets
 

@@ -5,6 +5,7 @@
     │   ├── GoalError               2  the goal text leaves something open
     │   ├── ConfigError             2  infra-agent.toml, a playbook or a script is wrong
     │   ├── ChangeRefused           2  a code change that may not be, or cannot be, applied
+    │   ├── EndpointError           2  the language model's endpoint cannot be used
     │   ├── RunNotFound             2  no such run
     │   └── ApprovalRefused         2  a person's approval does not hold for what would be applied
     ├── LedgerError                 1  a ledger does not verify
@@ -86,6 +87,26 @@ class ChangeRefused(UsageError):
     ) -> None:
         super().__init__(message, where=where, hint=hint, lines=lines)
         self.reason = reason
+
+
+class EndpointError(UsageError):
+    """A language model's endpoint gave no answer.
+
+    `again`: another try may help, after what `retry_after` (a header's text) says; `status` is the HTTP status, 0 when
+    there was none; `billed`: the endpoint may have worked on it, and charge for it, all the same.
+    """
+
+    kind = "endpoint"
+
+    def __init__(
+        self, message: str, *, where: str = "", hint: str = "", status: int = 0, again: bool = False,
+        retry_after: str = "", billed: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(message, where=where, hint=hint)
+        self.status = status
+        self.again = again
+        self.retry_after = retry_after
+        self.billed = billed
 
 
 class RunNotFound(UsageError):

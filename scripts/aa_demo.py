@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from infra_agent.agent.choose import Choice
 from infra_agent.agent.noise import TWIN, measure_against_itself, throughput_goal
 from infra_agent.agent.start import Request, begin, resume
 from infra_agent.cli.narrator import TerminalNarrator
@@ -119,7 +120,7 @@ def opened(stack: Stack, goal: Goal, folder: Path, no_sandbox: bool, narrator: T
             yield session
         return
     request = Request(
-        goal=goal, stack=stack, brain="none", brain_note="A/A only", seed=SEED, run_dir=folder, walls=walls,
+        goal=goal, stack=stack, brain=Choice(name="none", note="A/A only"), seed=SEED, run_dir=folder, walls=walls,
         command=("scripts/aa_demo.py",),
     )  # fmt: skip
     with begin(request, narrator) as session:

@@ -12,6 +12,18 @@ from infra_agent.stack.model import ParameterValue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PredictionView:
+    """A stated range of a ratio, and what was then measured (None: not yet)."""
+
+    rung: str
+    metric: str
+    low: float
+    high: float
+    measured: float | None = None
+    inside: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HypothesisView:
     """A hypothesis and how it ended so far: `open`, `supported` or `refuted`."""
 
@@ -20,6 +32,10 @@ class HypothesisView:
     cause: str
     source: str
     status: str
+    place: str = ""
+    refuted_by: str = ""
+    refuting_probe: str = ""
+    predictions: tuple[PredictionView, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +49,8 @@ class CodeView:
     sources: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     total: int = 0
+    kernels: bool = False
+    """Whether any of the files is a kernel's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +110,86 @@ class PersonSaid(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StackView:
+    """What is tuned and with which work, in words."""
+
+    name: str = ""
+    engine: str = ""
+    model: str = ""
+    machine: str = ""
+    workload: str = ""
+    sources: tuple[str, ...] = ()
+    """Names of the sources whose files may be read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservationView:
+    """One probe's result. `figures` are its headline quantities, value and unit in words."""
+
+    id: str
+    rung: str
+    probe: str
+    candidate: str
+    purpose: str
+    verdict: str
+    summary: str
+    figures: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FamilyView:
+    """A lever family: `tried`, `untried`, `skipped` with the brain's reason, or `closed` for this run with ours."""
+
+    family: str
+    group: str
+    """parameter, environment, code, kernels or workload."""
+    status: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadingView:
+    """Something that was asked for and shown. `text` is data from outside, empty when it is no longer carried along."""
+
+    id: str
+    turn: int
+    source: str
+    text: str
+    lines: int
+    total: int
+    left_out: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionView:
+    """An action of this lane and how it ended."""
+
+    turn: int
+    action: str
+    result: str
+    refused: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaybookView:
+    """A playbook whose symptom was observed."""
+
+    name: str
+    symptom: str
+    families: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalibrationView:
+    """How the stated ranges fared on one rung."""
+
+    rung: str
+    scored: int
+    inside: int
+    mean_score: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Dossier:
     """Facts only, in a fixed order. `signals` merge the newest valid observations of the best configuration."""
 
@@ -140,3 +238,16 @@ class Dossier:
     """What transforms propose for the best configuration."""
     refused_hypotheses: tuple[str, ...] = ()
     """Hypotheses whose candidate was refused: proposing it again would be refused again."""
+    noise_source: str = "assumed"
+    mde_ratio: float | None = None
+    """Smallest gain that `mde_blocks` blocks would show with power 0.8; None until noise is known."""
+    mde_blocks: int = 0
+    stack: StackView = StackView()
+    observations: tuple[ObservationView, ...] = ()
+    families: tuple[FamilyView, ...] = ()
+    readings: tuple[ReadingView, ...] = ()
+    actions: tuple[ActionView, ...] = ()
+    playbooks: tuple[PlaybookView, ...] = ()
+    calibration: tuple[CalibrationView, ...] = ()
+    measurable: tuple[str, ...] = ()
+    """What `measure` can run, by name."""

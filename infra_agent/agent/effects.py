@@ -8,18 +8,28 @@ from pydantic import BaseModel
 
 from infra_agent.agent.actions import (
     ConcludeAction,
+    ConsultAction,
     HypothesiseAction,
     MeasureAction,
     ProposeAction,
     ProveAction,
+    ReadAction,
+    RecallAction,
+    SearchAction,
+    SearchCodeAction,
 )
 from infra_agent.review.effects import BRAIN_MAY, Effect
 
 EFFECTS: Mapping[type[BaseModel], Effect] = {
     MeasureAction: Effect.MEASURE,
+    ReadAction: Effect.RECORD,
+    SearchCodeAction: Effect.RECORD,
+    ConsultAction: Effect.RECORD,
+    RecallAction: Effect.RECORD,
     HypothesiseAction: Effect.RECORD,
     ProposeAction: Effect.MEASURE,
     ProveAction: Effect.MEASURE,
+    SearchAction: Effect.MEASURE,
     ConcludeAction: Effect.RECORD,
 }
 """Accepting a proved change of a class that needs no person is the gate's work, not an action's."""

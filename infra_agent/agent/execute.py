@@ -8,16 +8,27 @@ from collections.abc import Mapping
 from infra_agent.agent.actions import (
     Action,
     ConcludeAction,
+    ConsultAction,
     HypothesiseAction,
     MeasureAction,
     ParameterChange,
     ProposeAction,
     ProveAction,
+    ReadAction,
+    RecallAction,
+    SearchAction,
+    SearchCodeAction,
 )
+from infra_agent.agent.discipline import require_conduct
+from infra_agent.agent.dossier import Dossier
 from infra_agent.agent.effects import refusal
-from infra_agent.agent.propose_code import CodeOf, inherited, make_code, planned, require_new
+from infra_agent.agent.propose_code import CodeOf, as_meant, inherited, make_code, planned, require_new
 from infra_agent.agent.propose_transform import run_transform
-from infra_agent.agent.refusals import ActionError
+from infra_agent.agent.reading import look
+from infra_agent.agent.refusals import ActionError as ActionError
+from infra_agent.agent.results import candidate_end
+from infra_agent.agent.searching import run_search
+from infra_agent.agent.view import build_dossier
 from infra_agent.changes.change import STOCK, LaunchChange, apply, settings_digest
 from infra_agent.errors import ConfigError
 from infra_agent.harness.baseline import baseline_complete, measure_again, measure_stock
@@ -36,13 +47,17 @@ from infra_agent.stack.model import ParameterValue
 ID_PREFIX = {"agent": "C", "honesty": "S"}
 
 
-def execute(session: Session, action: Action, lane: k.Lane) -> None:
-    """Run one action; ActionError when it is out of scope or does not fit the state."""
+def execute(session: Session, action: Action, lane: k.Lane, dossier: Dossier | None = None) -> None:
+    """Run one action; ActionError when it is out of scope, against the rules of conduct or does not fit the state."""
     forbidden = refusal(action)
     if forbidden is not None:
         raise ActionError(forbidden)
+    dossier = dossier if dossier is not None else build_dossier(session, lane)
+    require_conduct(session, action, dossier)
     if isinstance(action, MeasureAction):
         _measure(session, action, lane)
+    elif isinstance(action, ReadAction | SearchCodeAction | ConsultAction | RecallAction):
+        look(session, action, dossier)
     elif isinstance(action, HypothesiseAction):
         _hypothesise(session, action)
     elif isinstance(action, ProposeAction):
@@ -51,8 +66,25 @@ def execute(session: Session, action: Action, lane: k.Lane) -> None:
     elif isinstance(action, ProveAction):
         _require_screened(session, action.candidate, lane)
         judge_candidate(session, action.candidate, lane)
-    elif not isinstance(action, ConcludeAction):
-        raise ActionError(f"no action {action!r}")
+    elif isinstance(action, SearchAction):
+        run_search(session, action, dossier.turn, lambda trial: _trial(session, trial, lane))
+    elif isinstance(action, ConcludeAction) and lane == "agent":
+        _skip(session, action)
+
+
+def _trial(session: Session, action: ProposeAction | MeasureAction, lane: k.Lane) -> None:
+    """One step of a search that was allowed as a whole."""
+    if isinstance(action, ProposeAction):
+        climb(session, _propose(session, action, lane), lane)
+    else:
+        _measure(session, action, lane)
+
+
+def _skip(session: Session, action: ConcludeAction) -> None:
+    for skipped in action.skipped:
+        entry = k.FamilySkipped(**skipped.model_dump())
+        if session.state.skipped.get(entry.family) != entry:
+            session.ledger.append(entry)
 
 
 def _measure(session: Session, action: MeasureAction, lane: k.Lane) -> None:
@@ -98,6 +130,7 @@ def _hypothesise(session: Session, action: HypothesiseAction) -> None:
         refuted_by=action.refuted_by,
         predictions=tuple(prediction.model_dump() for prediction in action.predictions),
         source=action.source,
+        refuting_probe=action.refuting_probe,
     )
     session.ledger.append(stated)
     expected = ", ".join(f"x{p.low:g}-{p.high:g} {p.metric}" for p in action.predictions)
@@ -115,18 +148,20 @@ def _propose(session: Session, action: ProposeAction, lane: k.Lane) -> str:
         raise ActionError("the same parameter is set twice in one candidate")
     settings = apply(before, changes)
     code = inherited(session, base)
-    patches = code.patches if action.diff is None else planned(session, action.diff, base)[1]
+    diff = as_meant(session, action.diff, base) if action.diff is not None else None
+    patches = code.patches if diff is None else planned(session, diff, base)[1]
     if lane == "agent":
         _require_not_declined(state, changes, patches)
     digest = settings_digest(state.started.stack_digest, settings, patches)
     twin = next((c for c in state.candidates.values() if c.proposed.digest == digest and c.proposed.lane == lane), None)
     if twin is not None:
-        raise ActionError(f"{twin.proposed.id} is the same configuration; it was tried already")
+        message = f"{twin.proposed.id} is the same configuration; it was tried already: {candidate_end(twin)}"
+        raise ActionError(message, code="repeat")
     if lane == "agent" and not baseline_complete(session):
         raise ActionError("stock has not been measured yet: measure it first")
     id_ = f"{ID_PREFIX[lane]}{1 + sum(1 for c in state.candidates.values() if c.proposed.lane == lane)}"
-    if action.diff is not None:
-        code = make_code(session, action.diff, base, id_)
+    if diff is not None:
+        code = make_code(session, diff, base, id_)
         require_new(session, id_, code, settings)
     return _record_candidate(session, action, lane, base, changes, settings, digest, id_, code)
 

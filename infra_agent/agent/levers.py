@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from infra_agent.agent.actions import SkippedFamily
 from infra_agent.agent.dossier import Dossier
+from infra_agent.agent.families import untried_families
 from infra_agent.stack.engines.base import Parameter
 from infra_agent.stack.model import ParameterValue
 
@@ -21,3 +23,11 @@ def untried(family: str, dossier: Dossier) -> Iterator[tuple[Parameter, Paramete
             current = dossier.best_settings.get(parameter.name, parameter.default)
             if value != current and (parameter.name, value) not in tried:
                 yield parameter, value
+
+
+def skip_all(dossier: Dossier, reason: str) -> tuple[SkippedFamily, ...]:
+    """The same reason for every family that is still untried."""
+    return tuple(
+        SkippedFamily(family=family.family, disposition="not_worth_it", reason=reason)
+        for family in untried_families(dossier.families)
+    )

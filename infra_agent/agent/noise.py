@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from infra_agent.agent.choose import Choice
 from infra_agent.agent.start import Request, begin
 from infra_agent.changes.change import STOCK, settings_digest
 from infra_agent.errors import ConfigError, StackError, UsageError
@@ -66,8 +67,7 @@ def measure_noise(
         request = Request(
             goal=wanted,
             stack=stack,
-            brain="none",
-            brain_note="A/A only",
+            brain=Choice(name="none", note="A/A only"),
             seed=secrets.randbelow(2**31),
             run_dir=Path(folder) / "run",
             walls=hold_walls(no_sandbox, stack.limits.memory_bytes),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
+from infra_agent.agent.quote import unquote
 from infra_agent.agent.refusals import ActionError
 from infra_agent.changes.apply import plan_patch
 from infra_agent.changes.change import STOCK, PatchChange
@@ -66,6 +67,22 @@ def planned(session: Session, diff: str, base: str) -> tuple[Patch, tuple[str, .
         raise refusal(error) from error
     before = () if base == STOCK else state.candidates[base].proposed.patches
     return patch, (*before, patch.digest)
+
+
+def as_meant(session: Session, diff: str, base: str) -> str:
+    """The diff as it applies: as it was sent, else with the quoting taken back that the code was shown in."""
+    plain = unquote(diff)
+    if plain == diff:
+        return diff
+    try:
+        planned(session, diff, base)
+    except ActionError as refused:
+        try:
+            planned(session, plain, base)
+        except ActionError:
+            raise refused from None
+        return plain
+    return diff
 
 
 def make_code(session: Session, diff: str, base: str, candidate: str) -> CodeOf:

@@ -1,10 +1,11 @@
 """Text from outside as data in a prompt: logs, code, answers and skill files stand in a block they cannot leave.
 
     quote(log, source="log of L3", nonce=nonce, longest=4000)
+    inline(reason, 240)
 
-Covered: a delimiter nobody can guess, whatever the text says; control sequences, invisible and direction-changing
-characters taken out; look-alikes of tags made inert (`unquote` turns them back); length capped, with what was cut
-named in bytes.
+Covered: short text within a line, between marks that it cannot contain; longer text in a block with a delimiter nobody
+can guess, whatever the text says; control sequences, invisible and direction-changing characters taken out; look-alikes
+of tags made inert (`unquote` turns them back); length capped, with what was cut named.
 Not covered: what a model makes of the words themselves. The wall is that no action can approve, widen the scope or
 state a result (`agent.actions`, `review`), not this block.
 """
@@ -25,6 +26,7 @@ _ENTITY = re.compile(r"&(?=amp;|lt;|#91;)")
 _ROLE = re.compile(r"\[(?=\s*/?\s*(?:INST|SYS|SYSTEM|USER|ASSISTANT|TOOL)\b)", re.IGNORECASE)
 _SOURCE_CHARACTERS = 120
 _HEAD_SHARE = 2 / 3
+_MARKS = str.maketrans({"«": "‹", "»": "›", "<": "‹", ">": "›", "`": "'"})
 
 
 def new_nonce() -> str:
@@ -50,6 +52,17 @@ def quote(text: str, *, source: str, nonce: str, longest: int) -> str:
         f"{body}\n"
         f"</data-{nonce}>"
     )  # fmt: skip
+
+
+def cut(text: str, longest: int) -> str:
+    """At most `longest` characters of a line, and how many more there were."""
+    return text if len(text) <= longest else f"{text[:longest]} … {len(text) - longest} characters left out"
+
+
+def inline(text: str, longest: int) -> str:
+    """Text within a line: « and » around it, at most `longest` characters of it."""
+    flat = " ".join(strip(text).split()).translate(_MARKS)
+    return f"«{cut(flat, longest)}»"
 
 
 def unquote(text: str) -> str:

@@ -16,6 +16,7 @@ from infra_agent.agent.levers import ANY_FAMILY, untried
 from infra_agent.agent.loop import pursue
 from infra_agent.agent.outcome import conclude
 from infra_agent.agent.restack import prove_on_best
+from infra_agent.agent.telemetry import Spans
 from infra_agent.agent.view import build_dossier
 from infra_agent.errors import BudgetSpent, ConfigError, NotProvable, StackError
 from infra_agent.harness.claims import record_claims
@@ -61,13 +62,21 @@ def carry_out(session: Session, brain: Brain) -> k.RunFinished:
     return _finish(session, outcome.kind, outcome.exit_code, outcome.sentence)
 
 
+def begin_tuning(session: Session) -> None:
+    """Before the first action of somebody who acts step by step; what a killed process left open is closed."""
+    close_open_launches(session)
+    take_in_decisions(session)
+    _enter(session, "tuning")
+
+
 def _phases(session: Session, brain: Brain) -> str:
     """All phases; returns why the budget ended them early, or nothing."""
     if session.state.phase == "done" and not reopened(session.state):
         return _why_budget_ended(session)
     try:
         if _tunes(session):
-            reason = pursue(session, brain, "agent")
+            with Spans(session.run_dir.name).agent():
+                reason = pursue(session, brain, "agent")
             _note_once(session, k.Note(topic="info", text=f"{brain.name} concluded: {reason}"))
             close_open_candidates(session, "agent")
         take_in_decisions(session)

@@ -12,12 +12,8 @@ from datetime import datetime
 from pathlib import Path
 
 from infra_agent import __version__
-from infra_agent.agent.brains.base import Brain
-from infra_agent.agent.brains.playbook import PlaybookBrain
-from infra_agent.agent.brains.script import ScriptBrain
-from infra_agent.agent.brains.search import SearchBrain
+from infra_agent.agent.choose import Choice
 from infra_agent.agent.decisions import require_decided
-from infra_agent.agent.scripts import load_script
 from infra_agent.changes.sources import resolve_sources
 from infra_agent.errors import ConfigError, UsageError
 from infra_agent.goal.declared import DeclaredMetric
@@ -25,7 +21,7 @@ from infra_agent.goal.files import dump_goal
 from infra_agent.goal.model import Goal, Metric
 from infra_agent.harness.budget import Budget
 from infra_agent.harness.budget.book import LedgerBook
-from infra_agent.harness.budget.prices import FlatPrice
+from infra_agent.harness.budget.prices import FlatPrice, price_data
 from infra_agent.harness.code import open_workspace, why_no_code
 from infra_agent.harness.figure import requests_needed
 from infra_agent.harness.local_probes import require_known
@@ -42,7 +38,6 @@ from infra_agent.ledger.decisions import require_readable
 from infra_agent.ledger.disk import disk_error
 from infra_agent.ledger.state import RunState
 from infra_agent.ledger.store import Ledger
-from infra_agent.library.playbooks import all_playbooks
 from infra_agent.redact.known import secret_values
 from infra_agent.redact.masker import Masker
 from infra_agent.stack.digest import stack_digest
@@ -57,9 +52,6 @@ from probes.load.types import Prompt
 from probes.numeric.prompts import filled
 from probes.numeric.types import AnswerPrompt
 
-BRAIN_NAMES = ("playbook", "search", "script")
-ASKS_NO_MODEL = frozenset({"playbook", "search", "script"})
-"""Brains that spend neither tokens nor money."""
 SCRIPT_FILE = "script.toml"
 
 
@@ -69,35 +61,17 @@ class Request:
 
     goal: Goal
     stack: Stack
-    brain: str
-    brain_note: str
+    brain: Choice
     seed: int
     run_dir: Path
     walls: Walls
     command: tuple[str, ...]
-    script: Path | None = None
     price: FlatPrice | None = None
     """What the user says that a language model costs."""
     stack_source: str = ""
     secrets: frozenset[str] = frozenset()
     """Values that must not be written anywhere, beside those found in environment and stack (API keys)."""
     authority: Authority = Authority()
-
-
-def make_brain(name: str, script: Path | None, playbooks: str | None = None) -> Brain:
-    """The brain of that name. `script` is needed by the script brain, and only by it.
-
-    `playbooks`: a folder with pages of the stack's own, which are walked with the others by rank.
-    """
-    if name == "playbook":
-        return PlaybookBrain(all_playbooks(Path(playbooks) if playbooks is not None else None))
-    if name == "search":
-        return SearchBrain()
-    if name == "script":
-        if script is None:
-            raise UsageError("the script brain needs a script", hint="--brain script --script FILE.toml")
-        return ScriptBrain(load_script(script))
-    raise UsageError(f"no brain {name!r}", hint=f"known: {', '.join(BRAIN_NAMES)}")
 
 
 @contextmanager
@@ -167,8 +141,8 @@ def _require_same_kind(goal: Goal, stack: Stack) -> None:
 def _write_inputs(request: Request, masker: Masker) -> None:
     texts = {"goal.toml": dump_goal(request.goal), "stack.toml": dump_stack(hidden_stack(request.stack))}
     try:
-        if request.script is not None:
-            texts[SCRIPT_FILE] = request.script.read_text(encoding="utf-8")
+        if request.brain.script is not None:
+            texts[SCRIPT_FILE] = request.brain.script.read_text(encoding="utf-8")
         for name, text in texts.items():
             (request.run_dir / name).write_text(masker.text(text), encoding="utf-8")
     except OSError as error:
@@ -286,14 +260,18 @@ def _started(request: Request, prompts: tuple[Prompt, ...]) -> k.RunStarted:
         stack=stack,
         stack_digest=stack_digest(stack, {}),
         workload_sha256=_workload_digest(goal, stack, prompts),
-        brain=request.brain,
-        brain_note=request.brain_note,
+        brain=request.brain.name,
+        brain_note=request.brain.note,
+        brain_settings=request.brain.settings(),
         seed=request.seed,
         budget_s=goal.budget_s or stack.limits.budget_s,
         version=__version__,
         environment=environment,
         walls=request.walls.as_dict(),
         command=request.command,
+        price=price_data(request.price),
+        stack_source=request.stack_source,
+        reviewer_key=request.authority.local_key,
     )
 
 

@@ -10,10 +10,15 @@ from infra_agent.agent.actions import (
     ACTION,
     Action,
     ConcludeAction,
+    ConsultAction,
     HypothesiseAction,
     MeasureAction,
     ProposeAction,
     ProveAction,
+    ReadAction,
+    RecallAction,
+    SearchAction,
+    SearchCodeAction,
 )
 from infra_agent.harness.baseline import baseline_complete
 from infra_agent.harness.session import Session
@@ -54,13 +59,16 @@ def has_its_effect(session: Session, action: Action) -> bool:
             return any(isinstance(data, k.CandidateProposed) and data.lane == "agent" for data in since)
         case ProveAction(candidate=id):
             candidate = session.state.candidates.get(id)
-            return candidate is not None and candidate.verdict is not None
+            return candidate is not None and (candidate.verdict_seq or 0) > session.state.begun_seq
         case MeasureAction(probe=probe) if probe != figure_probe(session.stack):
             return _looked(since)
         case MeasureAction():
             return _measured(session, since)
-        case ConcludeAction():
-            return True
+        case ReadAction() | SearchCodeAction() | ConsultAction() | RecallAction():
+            return any(isinstance(data, k.ReadingMade) for data in since)
+        case SearchAction() | ConcludeAction():
+            # A search goes on with the minutes that it has left; a conclusion is checked and drawn again.
+            return False
     return False
 
 

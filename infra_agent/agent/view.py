@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
+from infra_agent.agent.calibration import calibration
 from infra_agent.agent.dossier import (
     CandidateView,
     CodeView,
@@ -18,7 +19,17 @@ from infra_agent.agent.dossier import (
     ProbeView,
     ProposalView,
 )
+from infra_agent.agent.families import Levers, family_views
+from infra_agent.agent.view_parts import (
+    action_views,
+    observation_views,
+    playbook_views,
+    prediction_views,
+    reading_views,
+    stack_view,
+)
 from infra_agent.changes.change import STOCK
+from infra_agent.changes.kernels import is_kernel
 from infra_agent.harness.baseline import baseline_complete
 from infra_agent.harness.code import patchable_files, why_no_code
 from infra_agent.harness.figure import target_ratio
@@ -36,12 +47,16 @@ from infra_agent.library.transforms import transform_names
 
 REPORT_S = 10.0
 MOST_FILES = 200
+"""What the `measure` action can run."""
 
 
 def build_dossier(session: Session, lane: k.Lane) -> Dossier:
     """The dossier of a lane: the honesty lane sees its own candidates only."""
     state = session.state
     best = state.best if lane == "agent" else STOCK
+    candidates = tuple(_candidate_view(session, c) for c in state.candidates.values() if c.proposed.lane == lane)
+    signals = signals_of(state, best)
+    code = code_view(session, best) if lane == "agent" else CodeView()
     return Dossier(
         goal=session.goal,
         concurrency=session.load.concurrency or 0,
@@ -50,12 +65,12 @@ def build_dossier(session: Session, lane: k.Lane) -> Dossier:
         best=best,
         best_settings=session.settings_of(best),
         space=session.stack.space if session.goal.scope.parameters else {},
-        signals=signals_of(state, best),
+        signals=signals,
         measured=lane != "agent" or baseline_complete(session),
         noise_sd_log=noise_sd_log(state),
         goal_reached=goal_reached_so_far(session),
         hypotheses=tuple(_hypothesis_view(state, stated) for stated in state.hypotheses.values()),
-        candidates=tuple(_candidate_view(session, c) for c in state.candidates.values() if c.proposed.lane == lane),
+        candidates=candidates,
         refusals=tuple(refused.error for refused in state.refused),
         elapsed_s=session.budget.elapsed_s(),
         budget_s=session.budget.limit_s,
@@ -71,8 +86,28 @@ def build_dossier(session: Session, lane: k.Lane) -> Dossier:
             for c in state.candidates.values()
             if c.declined is not None
         ),
-        code=code_view(session, best) if lane == "agent" else CodeView(),
+        code=code,
+        noise_source=state.noise.source if state.noise is not None else "assumed",
+        mde_ratio=state.noise.mde_ratio if state.noise is not None else None,
+        mde_blocks=state.noise.blocks if state.noise is not None else 0,
+        stack=stack_view(session),
+        observations=observation_views(state, session.goal, lane),
+        families=family_views(
+            Levers(
+                goal=session.goal,
+                stack=session.stack,
+                parameters=session.parameters,
+                candidates=candidates,
+                skipped=state.skipped,
+                code=code,
+            )
+        ),
+        readings=reading_views(session),
+        actions=action_views(state),
+        playbooks=playbook_views(session.goal, signals),
+        calibration=calibration(state),
         figure_probe=figure_probe(session.stack),
+        measurable=(figure_probe(session.stack), *session.stack.probes),
         **(_local_views(session, best) if lane == "agent" else {}),
     )
 
@@ -120,7 +155,8 @@ def code_view(session: Session, best: str) -> CodeView:
         return CodeView(closed=reason or "the run has no copy of the sources")
     files = patchable_files(session.workspace, session.state, best)
     names = tuple(source.name for source in session.workspace.sources)
-    return CodeView(closed="", sources=names, files=files[:MOST_FILES], total=len(files))
+    kernels = any(map(is_kernel, files))
+    return CodeView(closed="", sources=names, files=files[:MOST_FILES], total=len(files), kernels=kernels)
 
 
 def noise_sd_log(state: RunState) -> float:
@@ -210,7 +246,17 @@ def _hypothesis_view(state: RunState, stated: k.HypothesisStated) -> HypothesisV
         if candidate.proposed.hypothesis == stated.id and candidate.verdict is not None
     ]
     status = "supported" if "accepted" in ends else "refuted" if "rejected" in ends else "open"
-    return HypothesisView(id=stated.id, family=stated.family, cause=stated.cause, source=stated.source, status=status)
+    return HypothesisView(
+        id=stated.id,
+        family=stated.family,
+        cause=stated.cause,
+        source=stated.source,
+        status=status,
+        place=stated.place,
+        refuted_by=stated.refuted_by,
+        refuting_probe=stated.refuting_probe,
+        predictions=prediction_views(state, stated),
+    )
 
 
 def _candidate_view(session: Session, candidate: CandidateState) -> CandidateView:

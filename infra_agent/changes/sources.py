@@ -59,11 +59,24 @@ def resolve_sources(stack: Stack) -> tuple[Source, ...]:
         origin = Path(text).resolve() if package is None else find_package(_python(stack), package)
         if not origin.is_dir():
             raise ConfigError(f"no such source directory: {text}", where=_WHERE)
-        name = _free_name(package or origin.name or "source", [source.name for source in found])
+        name = _free_name(_called(text), [source.name for source in found])
         found.append(Source(name=name, origin=origin, kind="directory" if package is None else "package"))
     if len({source.origin for source in found}) < len(found):
         raise ConfigError("the same directory is named twice", where=_WHERE, hint="name it once")
     return tuple(found)
+
+
+def source_names(stack: Stack) -> tuple[str, ...]:
+    """What the sources are called, without looking whether they are there."""
+    names: list[str] = []
+    for text in stack.sources:
+        names.append(_free_name(_called(text), names))
+    return tuple(names)
+
+
+def _called(text: str) -> str:
+    """A package by its name, a directory by its last part."""
+    return text.removeprefix(PACKAGE) if text.startswith(PACKAGE) else Path(text).resolve().name or "source"
 
 
 def find_package(python: str, name: str) -> Path:

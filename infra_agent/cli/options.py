@@ -19,6 +19,23 @@ NoSandbox = Annotated[
 ]
 
 
+Model = Annotated[
+    str | None, typer.Option("--model", help="Model that the brain asks; else OPENAI_MODEL, or the only one listed.")
+]
+BaseUrl = Annotated[
+    str | None, typer.Option("--base-url", help="OpenAI-compatible endpoint of the model; else OPENAI_BASE_URL.")
+]
+LlmTimeout = Annotated[
+    str | None, typer.Option("--llm-timeout", help="Longest wait for one answer, e.g. 90s, 2h. Default 10m.")
+]
+LlmWindow = Annotated[
+    int | None, typer.Option("--llm-window", min=1024, help="Context of the model in tokens, if it is not listed.")
+]
+Headers = Annotated[
+    list[str] | None, typer.Option("--header", help="Extra header of the model's endpoint, NAME=VALUE; repeatable.")
+]
+
+
 def runs_root() -> Path:
     """Where runs are kept: INFRA_AGENT_RUNS, else ./runs."""
     return Path(os.environ.get("INFRA_AGENT_RUNS") or "runs")

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from infra_agent.cli.narrator import TerminalNarrator
-from infra_agent.cli.options import JsonFlag, NoSandbox, StackRef, runs_root
+from infra_agent.cli.options import (
+    BaseUrl,
+    Headers,
+    JsonFlag,
+    LlmTimeout,
+    LlmWindow,
+    Model,
+    NoSandbox,
+    StackRef,
+    runs_root,
+)
 from infra_agent.cli.output import print_json, print_lines, stderr
 from infra_agent.cli.spending import (
     MaxDisk,
@@ -32,14 +44,18 @@ from infra_agent.redact.known import flag_values, hidden_argv
 
 if TYPE_CHECKING:
     from infra_agent.agent.brains.base import Brain
+    from infra_agent.agent.choose import Choice, LlmFlags
+    from infra_agent.agent.start import Request
     from infra_agent.goal.declared import MetricSpec
     from infra_agent.goal.model import Goal
     from infra_agent.harness.budget.prices import FlatPrice
+    from infra_agent.harness.sandbox import Walls
     from infra_agent.harness.session import Session
     from infra_agent.stack.model import Stack
 
 DURATION = re.compile(r"(?P<value>\d+(\.\d+)?)\s*(?P<unit>s|m|min|h)?")
 UNIT_S = {None: 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+HEADER = "--header"
 MAX_SEED = 2**53 - 1
 """Largest whole number that the ledger's canonical JSON keeps exactly."""
 
@@ -47,8 +63,16 @@ MAX_SEED = 2**53 - 1
 def run(
     goal: Annotated[str, typer.Option("--goal", help="The goal in words, or the path of a goal file (.toml).")],
     stack: StackRef = None,
-    brain: Annotated[str, typer.Option("--brain", help="playbook, search or script.")] = "playbook",
+    brain: Annotated[
+        str | None,
+        typer.Option("--brain", help="playbook, search, script or llm. Default: llm when configured, else playbook."),
+    ] = None,
     script: Annotated[Path | None, typer.Option("--script", help="Actions of the script brain (TOML).")] = None,
+    model: Model = None,
+    base_url: BaseUrl = None,
+    llm_timeout: LlmTimeout = None,
+    llm_window: LlmWindow = None,
+    header: Headers = None,
     budget: Annotated[str | None, typer.Option("--budget", help="Wall clock, e.g. 90s, 20m, 2h.")] = None,
     max_usd: MaxUsd = None,
     max_tokens: MaxTokens = None,
@@ -75,19 +99,36 @@ def run(
     system, source = resolve_stack(stack, Path.cwd())
     wanted, notes = read_goal(goal, budget, system.metrics)
     wanted = with_ceilings(wanted, max_usd, max_tokens, max_launches, max_disk)
-    given = price_for(brain, price, price_input, price_output)
     hide(stack_secrets(system))
     if dry_run:
         return _show(wanted, notes, source, system, as_json)
-    from infra_agent.agent.start import make_brain
+    from infra_agent.agent.choose import choose_brain
+    from infra_agent.agent.make import require_brain, require_price
 
-    chosen = make_brain(brain, script, system.playbooks)
+    chosen = choose_brain(brain, script, llm_flags(model, base_url, llm_timeout, llm_window, header), os.environ)
+    require_brain(chosen)
+    given = price_for(chosen.name, price, price_input, price_output)
+    require_price(chosen, given)
     with TerminalNarrator(stderr()) as narrator:
         narrator.line("Goal", describe(with_defaults(wanted, system)))
         for note in notes:
             narrator.line("", note)
-        system = _prepared(system, source, narrator)
-        return _carry_out(wanted, system, source, chosen, script, given, seed, no_sandbox, narrator, as_json)
+        system = prepared(system, source, narrator)
+        return _carry_out(wanted, system, source, chosen, given, seed, no_sandbox, narrator, as_json)
+
+
+def llm_flags(
+    model: str | None, base_url: str | None, timeout: str | None, window: int | None, headers: list[str] | None
+) -> LlmFlags:
+    """The options that several commands share about the model. Values of headers are hidden from here on."""
+    from infra_agent.agent.choose import LlmFlags
+
+    timeout_s = seconds(timeout, "--llm-timeout") if timeout is not None else None
+    flags = LlmFlags(
+        model=model, base_url=base_url, timeout_s=timeout_s, window_tokens=window, headers=tuple(headers or ())
+    )
+    hide(flags.secrets)
+    return flags
 
 
 def read_goal(
@@ -118,11 +159,11 @@ def with_defaults(goal: Goal, stack: Stack) -> Goal:
     return goal.model_copy(update={"load": load, "budget_s": goal.budget_s or stack.limits.budget_s})
 
 
-def seconds(text: str) -> float:
+def seconds(text: str, where: str = "--budget") -> float:
     """Seconds of a duration such as 90s, 20m or 2h."""
     match = DURATION.fullmatch(text.strip())
     if match is None or float(match["value"]) <= 0:
-        raise UsageError(f"{text!r} is not a duration", where="--budget", hint="for example 90s, 20m or 2h")
+        raise UsageError(f"{text!r} is not a duration", where=where, hint="for example 90s, 20m or 2h")
     return float(match["value"]) * UNIT_S[match["unit"]]
 
 
@@ -142,8 +183,8 @@ def _show(goal: Goal, notes: list[str], source: str, stack: Stack, as_json: bool
     return 0
 
 
-def _prepared(stack: Stack, source: str, narrator: TerminalNarrator) -> Stack:
-    """The demo is installed on first use; any other stack must be there."""
+def prepared(stack: Stack, source: str, narrator: TerminalNarrator) -> Stack:
+    """The stack, ready: the demo is installed on first use; any other stack must be there."""
     from infra_agent.stack.demo import prepare_demo
     from infra_agent.stack.files import DEMO, validate_paths
 
@@ -157,42 +198,59 @@ def _carry_out(
     goal: Goal,
     stack: Stack,
     source: str,
-    brain: Brain,
-    script: Path | None,
+    brain: Choice,
     price: FlatPrice | None,
     seed: int | None,
     no_sandbox: bool,
     narrator: TerminalNarrator,
     as_json: bool,
 ) -> int:
-    from infra_agent.agent.start import Request, begin
+    from infra_agent.agent.make import brain_for
+    from infra_agent.agent.start import begin
     from infra_agent.harness.sandbox import hold_walls
+
+    walls = hold_walls(no_sandbox, stack.limits.memory_bytes)
+    request = replace(request_for(goal, stack, source, brain, walls), price=price)
+    if seed is not None:
+        request = replace(request, seed=seed)
+    try:
+        with begin(request, narrator) as session, brain_for(brain, session) as mind:
+            return finish(session, mind, narrator, as_json)
+    finally:
+        _remove_if_empty(request.run_dir)
+
+
+def request_for(goal: Goal, stack: Stack, source: str, brain: Choice, walls: Walls) -> Request:
+    """A new run as this command line asks for it, with a seed that is drawn."""
+    from infra_agent.agent.start import Request
     from infra_agent.ledger.approvals import Authority
     from infra_agent.ledger.runs import new_run_dir
     from infra_agent.review.local import local_public_key
     from infra_agent.stack.files import DEMO
 
-    walls = hold_walls(no_sandbox, stack.limits.memory_bytes)
-    request = Request(
+    return Request(
         goal=goal,
         stack=stack,
-        brain=brain.name,
-        brain_note="no LLM is used by this brain",
-        seed=secrets.randbelow(2**31) if seed is None else seed,
+        brain=brain,
+        seed=secrets.randbelow(2**31),
         run_dir=new_run_dir(runs_root()),
         walls=walls,
-        command=("infra-agent", *hidden_argv(sys.argv[1:])),
-        script=script,
-        price=price,
+        command=("infra-agent", *hidden_argv(shown(sys.argv[1:]))),
         stack_source=source if source == DEMO else str(Path(source).absolute()),
-        secrets=flag_values(sys.argv[1:]),
+        secrets=flag_values(sys.argv[1:]) | brain.secrets,
         authority=Authority(local_key=local_public_key()),
     )
-    try:
-        with begin(request, narrator) as session:
-            return finish(session, brain, narrator, as_json)
-    finally:
-        _remove_if_empty(request.run_dir)
+
+
+def shown(words: Sequence[str]) -> list[str]:
+    """The command line as it may be kept: of a header only the name."""
+    kept: list[str] = []
+    for word in words:
+        follows = bool(kept) and kept[-1] == HEADER
+        joined = word.startswith(f"{HEADER}=")
+        name = word.removeprefix(f"{HEADER}=").partition("=")[0] if follows or joined else ""
+        kept.append(f"{HEADER}={name}=***" if joined else f"{name}=***" if follows else word)
+    return kept
 
 
 def _remove_if_empty(run_dir: Path) -> None:
@@ -229,7 +287,9 @@ def _introduce(session: Session, brain: Brain, narrator: TerminalNarrator) -> No
     engine = started.environment.get("engine_version", stack.engine)
     cores = started.environment.get("cores", "?")
     narrator.line("Stack", f"{stack.name} · {engine} · {cores} CPU cores · {_work(session)}")
-    narrator.line("Brain", f"{brain.name} ({started.brain_note})")
+    fell = session.state.fell_back
+    note = f"fell back from {fell.brain}: {fell.reason}" if fell is not None else started.brain_note
+    narrator.line("Brain", f"{fell.to if fell is not None else brain.name} ({note})")
     sandbox = "sandbox held" if session.walls.mode == "bubblewrap" else "NO SANDBOX"
     narrator.line(
         "Walls",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from infra_agent.cli.narrator import TerminalNarrator
-from infra_agent.cli.options import JsonFlag, NoSandbox, RunRef, runs_root
+from infra_agent.cli.options import Headers, JsonFlag, LlmTimeout, NoSandbox, RunRef, runs_root
 from infra_agent.cli.output import print_json, print_lines, stderr
 from infra_agent.cli.streams import hide, masker_of
 from infra_agent.errors import ExitCode, UsageError
@@ -17,6 +18,7 @@ from infra_agent.errors import ExitCode, UsageError
 if TYPE_CHECKING:
     from infra_agent.harness.sandbox import Walls
     from infra_agent.ledger.anchor import Anchor
+    from infra_agent.ledger.state import RunState
 
 app = typer.Typer(help="Runs: list, show, resume, verify, cancel.", no_args_is_help=True)
 GOAL_WIDTH = 60
@@ -113,37 +115,51 @@ def _anchors(text: str) -> list[Anchor]:
 
 
 @app.command("resume")
-def resume(ref: RunRef = "last", no_sandbox: NoSandbox = False, as_json: JsonFlag = False) -> int:
+def resume(
+    ref: RunRef = "last",
+    llm_timeout: LlmTimeout = None,
+    header: Headers = None,
+    no_sandbox: NoSandbox = False,
+    as_json: JsonFlag = False,
+) -> int:
     """Continue a run where its ledger ends: one that was interrupted, or one on whose changes a person has decided.
 
     Exit 3 when it waits and nobody has decided, 2 `approval refused` when a decision does not hold. JSON: the report.
     """
     from infra_agent.agent import start
-    from infra_agent.cli.run import finish
+    from infra_agent.agent.choose import resumed_choice
+    from infra_agent.agent.make import brain_for, require_brain
+    from infra_agent.cli.run import finish, llm_flags
     from infra_agent.harness.sandbox import hold_walls
     from infra_agent.ledger.approvals import Authority
     from infra_agent.ledger.decisions import require_readable
     from infra_agent.ledger.runs import find_run
+    from infra_agent.publish.publish import load_state
     from infra_agent.review.local import local_public_key
     from infra_agent.stack.secrets import stack_secrets
 
     run_dir = find_run(runs_root(), ref)
     require_readable(run_dir)
     walls = hold_walls(no_sandbox)
-    _require_same_walls(run_dir, walls)
-    authority = Authority(local_key=local_public_key())
-    with TerminalNarrator(stderr()) as narrator, start.resume(run_dir, walls, narrator, authority=authority) as session:
-        hide(stack_secrets(session.stack))
-        brain = start.make_brain(session.state.started.brain, run_dir / start.SCRIPT_FILE, session.stack.playbooks)
-        narrator.line("Resumed", f"run {run_dir.name} after {len(session.state.events)} events")
-        return finish(session, brain, narrator, as_json)
-
-
-def _require_same_walls(run_dir: Path, walls: Walls) -> None:
-    """Before anything is written: half a run with walls and half without would not be one experiment."""
-    from infra_agent.publish.publish import load_state
-
     state = load_state(run_dir)
+    require_same_walls(run_dir, state, walls)
+    flags = llm_flags(None, None, llm_timeout, None, header)
+    choice = resumed_choice(state.started, run_dir / start.SCRIPT_FILE, flags, os.environ)
+    if state.finished is None:
+        require_brain(choice)
+    authority, secrets = Authority(local_key=local_public_key()), choice.secrets
+    with (
+        TerminalNarrator(stderr()) as narrator,
+        start.resume(run_dir, walls, narrator, secrets=secrets, authority=authority) as session,
+    ):
+        hide(stack_secrets(session.stack))
+        narrator.line("Resumed", f"run {run_dir.name} after {len(session.state.events)} events")
+        with brain_for(choice, session) as brain:
+            return finish(session, brain, narrator, as_json)
+
+
+def require_same_walls(run_dir: Path, state: RunState, walls: Walls) -> None:
+    """Before anything is written: half a run with walls and half without would not be one experiment."""
     began = state.started.walls.get("mode")
     ended = state.finished is not None and state.finished.outcome != "waiting"
     if not ended and began != walls.mode:

@@ -74,7 +74,7 @@ def price_for(
     """The price that was given; UsageError when this brain asks no model."""
     if price is None and price_input is None and price_output is None:
         return None
-    from infra_agent.agent.start import ASKS_NO_MODEL
+    from infra_agent.agent.choose import ASKS_NO_MODEL
     from infra_agent.harness.budget.prices import given_price
 
     if brain in ASKS_NO_MODEL:

@@ -19,6 +19,7 @@ from types import MappingProxyType
 import infra_agent
 import probes
 from infra_agent.changes.change import STOCK
+from infra_agent.changes.kernels import is_kernel
 from infra_agent.changes.sources import resolve_sources
 from infra_agent.changes.workspace import Overlaid, Workspace, build_workspace, scope_of
 from infra_agent.goal.model import Goal
@@ -92,6 +93,7 @@ def open_workspace(
         sources=tuple(_taken(source) for source in workspace.sources),
         tree=workspace.stock,
         numeric=_computes(workspace.path(STOCK)),
+        kernels=any(map(is_kernel, _in_scope(workspace, STOCK))),
         wall_s=clock() - began_s,
     )
     ledger.append(ready)
@@ -160,9 +162,13 @@ def tree_holder(state: RunState, candidate: str) -> str:
 def patchable_files(workspace: Workspace, state: RunState, candidate: str) -> tuple[str, ...]:
     """Paths, as a diff would name them, of the files that are in scope."""
     holder = tree_holder(state, candidate)
-    root = workspace.path(holder)
-    if not root.is_dir():
+    if not workspace.path(holder).is_dir():
         workspace.ensure(holder, tree_of(state, candidate))
+    return _in_scope(workspace, holder)
+
+
+def _in_scope(workspace: Workspace, holder: str) -> tuple[str, ...]:
+    root = workspace.path(holder)
     places = sorted(path.relative_to(root).as_posix() for path in root.rglob("*") if _is_plain(path))
     names = [place.partition("/")[2] if len(workspace.sources) == 1 else place for place in places]
     return tuple(workspace.scope.allowed(names))

@@ -19,7 +19,7 @@ from infra_agent.ledger import kinds as k
 from infra_agent.ledger.event import Event
 from infra_agent.ledger.history import History, Register
 from infra_agent.ledger.spending import Amounts, Spending
-from infra_agent.ledger.state import CandidateState, Evidence, RunState, Stamped
+from infra_agent.ledger.state import CandidateState, Evidence, LlmCall, RunState, Stamped
 from infra_agent.review.approval import SignedGrant
 from infra_agent.review.risk import GATED
 from infra_agent.stack.engines.base import RiskClass
@@ -179,13 +179,56 @@ def _action_begun(data: k.ActionBegun, state: RunState, seq: int) -> Fields:
 
 @_changes.register
 def _action(data: k.ActionTaken, state: RunState, seq: int) -> Fields:
-    return {"turns": max(state.turns, data.turn + 1), "begun": None}
+    return {"turns": max(state.turns, data.turn + 1), "taken": (*state.taken, data), "begun": None}
 
 
 @_changes.register
 def _refused(data: k.ActionRefused, state: RunState, seq: int) -> Fields:
     # An action may be taken and refused in the same turn: the turn counts once.
     return {"turns": max(state.turns, data.turn + 1), "refused": (*state.refused, data), "begun": None}
+
+
+@_changes.register
+def _reading(data: k.ReadingMade, state: RunState, seq: int) -> Fields:
+    return {"readings": (*state.readings, data)}
+
+
+@_changes.register
+def _search(data: k.SearchStarted, state: RunState, seq: int) -> Fields:
+    return {"searches": (*state.searches, data)}
+
+
+@_changes.register
+def _scored(data: k.PredictionScored, state: RunState, seq: int) -> Fields:
+    return {"scores": (*state.scores, data)}
+
+
+@_changes.register
+def _skipped(data: k.FamilySkipped, state: RunState, seq: int) -> Fields:
+    return {"skipped": {**state.skipped, data.family: data}}
+
+
+@_changes.register
+def _asked(data: k.LlmAsked, state: RunState, seq: int) -> Fields:
+    return {"llm_calls": _add(state.llm_calls, data.id, LlmCall(asked=data, seq=seq, phase=state.phase))}
+
+
+@_changes.register
+def _answered(data: k.LlmAnswered, state: RunState, seq: int) -> Fields:
+    call = state.llm_calls.get(data.id)
+    if call is None or call.answered is not None:
+        raise _OutOfOrderError(f"question {data.id!r} " + ("was never asked" if call is None else "has its answer"))
+    return {"llm_calls": {**state.llm_calls, data.id: replace(call, answered=data)}}
+
+
+@_changes.register
+def _mode(data: k.LlmModeChosen, state: RunState, seq: int) -> Fields:
+    return {"llm_mode": data}
+
+
+@_changes.register
+def _fell_back(data: k.BrainFellBack, state: RunState, seq: int) -> Fields:
+    return {"fell_back": data}
 
 
 @_changes.register

@@ -11,6 +11,14 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from infra_agent.goal.model import Goal
+from infra_agent.ledger.brain_kinds import BrainFellBack as BrainFellBack
+from infra_agent.ledger.brain_kinds import FamilySkipped as FamilySkipped
+from infra_agent.ledger.brain_kinds import LlmAnswered as LlmAnswered
+from infra_agent.ledger.brain_kinds import LlmAsked as LlmAsked
+from infra_agent.ledger.brain_kinds import LlmModeChosen as LlmModeChosen
+from infra_agent.ledger.brain_kinds import PredictionScored as PredictionScored
+from infra_agent.ledger.brain_kinds import ReadingMade as ReadingMade
+from infra_agent.ledger.brain_kinds import SearchStarted as SearchStarted
 from infra_agent.ledger.code_kinds import PatchMade, SourceTaken
 from infra_agent.ledger.gate_kinds import Accepted as Accepted
 from infra_agent.ledger.gate_kinds import Approved as Approved
@@ -49,6 +57,8 @@ class RunStarted(EventData):
     workload_sha256: str
     brain: str
     brain_note: str = ""
+    brain_settings: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    """What an LLM brain was started with: model, base_url, limits. Never a key or a header's value."""
     seed: int
     budget_s: float
     version: str
@@ -87,6 +97,8 @@ class WorkspaceReady(EventData):
     sources: tuple[SourceTaken, ...]
     tree: str
     numeric: bool
+    kernels: bool = False
+    """Whether a file that may be patched is one of kernels."""
     wall_s: float
 
 
@@ -155,6 +167,7 @@ class HypothesisStated(EventData):
     refuted_by: str
     predictions: tuple[dict[str, Any], ...]
     source: str = ""
+    refuting_probe: str = ""
 
 
 class CandidateProposed(EventData):
@@ -197,6 +210,7 @@ class ActionTaken(EventData):
     kind: ClassVar[str] = "action"
     turn: int
     action: dict[str, Any]
+    result: str = ""
 
 
 class ActionRefused(EventData):
@@ -206,6 +220,7 @@ class ActionRefused(EventData):
     turn: int
     action: str
     error: str
+    code: str = "refused"
 
 
 class Screened(EventData):
@@ -250,7 +265,8 @@ KINDS: dict[str, type[EventData]] = {
     model.kind: model
     for model in (
         RunStarted, RunResumed, Recovered, WorkspaceReady, PhaseStarted, LaunchStarted, LaunchEnded, ObservationMade,
-        HypothesisStated, CandidateProposed, ActionBegun, ActionTaken, ActionRefused, Screened, NoiseKnown,
+        HypothesisStated, CandidateProposed, ActionBegun, ActionTaken, ActionRefused, ReadingMade, SearchStarted,
+        PredictionScored, FamilySkipped, LlmAsked, LlmAnswered, LlmModeChosen, BrainFellBack, Screened, NoiseKnown,
         BlockMeasured, Looked, VerdictGiven, Accepted, WaitingForApproval, Approved, Declined, HonestyRow,
         ClaimsAdjusted, FinalMeasured, Note, BudgetReserved, BudgetSettled, Interrupted, RunFinished,
     )

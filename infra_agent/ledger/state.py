@@ -52,6 +52,16 @@ class CandidateState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LlmCall:
+    """One question to a language model. `answered` None: it was asked and the answer never came."""
+
+    asked: k.LlmAsked
+    seq: int
+    answered: k.LlmAnswered | None = None
+    phase: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunState:
     """The only run state. `best` is "stock" or the id of the last accepted candidate."""
 
@@ -70,7 +80,15 @@ class RunState:
     """Launches whose result, a screen, block or verdict, is not stored yet."""
     void: frozenset[str] = frozenset()
     """Launches whose session ended before their result was stored: they are made again, and nothing of them counts."""
+    taken: tuple[k.ActionTaken, ...] = ()
     refused: tuple[k.ActionRefused, ...] = ()
+    readings: tuple[k.ReadingMade, ...] = ()
+    searches: tuple[k.SearchStarted, ...] = ()
+    scores: tuple[k.PredictionScored, ...] = ()
+    skipped: Mapping[str, k.FamilySkipped] = field(default_factory=dict)
+    llm_calls: Mapping[str, LlmCall] = field(default_factory=dict)
+    llm_mode: k.LlmModeChosen | None = None
+    fell_back: k.BrainFellBack | None = None
     notes: tuple[k.Note, ...] = ()
     noise: k.NoiseKnown | None = None
     workspace: k.WorkspaceReady | None = None

@@ -59,9 +59,9 @@ class Lever(_Model):
     """A family of parameters to try, and why. `low`, `high`: expected ratio of the goal metric, above 1 is better."""
 
     family: str
-    cause: str
-    place: str
-    refuted_by: str
+    cause: str = Field(min_length=1, max_length=500)
+    place: str = Field(min_length=1, max_length=200)
+    refuted_by: str = Field(min_length=1, max_length=300)
     low: float = Field(gt=0)
     high: float = Field(gt=0)
 

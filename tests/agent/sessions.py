@@ -12,6 +12,7 @@ from agent.dossiers import GOAL
 
 from infra_agent.goal.model import Goal
 from infra_agent.harness.budget import Budget
+from infra_agent.harness.budget.book import LedgerBook
 from infra_agent.harness.measuring import record
 from infra_agent.harness.narrate import Silent
 from infra_agent.harness.oracle import OracleHolder
@@ -34,11 +35,16 @@ STACK = Stack(
 )
 
 
+ANSWER = {"prompt_id": "A1", "prompt": "Say something.", "endpoint": "chat", "max_tokens": 4, "text": "words"}
+
+
 @contextmanager
-def session_in(folder: Path, goal: Goal = GOAL, stack: Stack = STACK, budget_s: float = 600.0) -> Iterator[Session]:
+def session_in(
+    folder: Path, goal: Goal = GOAL, stack: Stack = STACK, budget_s: float = 600.0, brain: str = "script"
+) -> Iterator[Session]:
     ticks = itertools.count()
     with Ledger.create(folder / "run", session_clock()) as ledger:
-        ledger.append(started(goal, stack, budget_s))
+        ledger.append(started(goal, stack, budget_s, brain))
         yield Session(
             ledger=ledger,
             goal=goal,
@@ -47,7 +53,7 @@ def session_in(folder: Path, goal: Goal = GOAL, stack: Stack = STACK, budget_s: 
             walls=NO_WALLS,
             run_dir=ledger.run_dir,
             narrator=Silent(),
-            budget=Budget(budget_s, lambda: float(next(ticks))),
+            budget=Budget(budget_s, lambda: float(next(ticks)), book=LedgerBook(ledger)),
             clock=lambda: float(next(ticks)),
             seed=7,
             prompts=(Prompt.of("Say something."),),
@@ -56,14 +62,14 @@ def session_in(folder: Path, goal: Goal = GOAL, stack: Stack = STACK, budget_s: 
         )
 
 
-def started(goal: Goal = GOAL, stack: Stack = STACK, budget_s: float = 600.0) -> k.RunStarted:
+def started(goal: Goal = GOAL, stack: Stack = STACK, budget_s: float = 600.0, brain: str = "script") -> k.RunStarted:
     return k.RunStarted(
         run_id="run",
         goal=goal,
         stack=stack,
         stack_digest="0" * 64,
         workload_sha256="0" * 64,
-        brain="script",
+        brain=brain,
         seed=7,
         budget_s=budget_s,
         version="0",
@@ -110,3 +116,34 @@ def add_candidate(session: Session, id_: str = "C1", risk: str = "numerics-minor
 
 def estimate(ratio: float, low: float, high: float) -> k.EstimateData:
     return k.EstimateData(ratio=ratio, low=low, high=high, p=None, n=3, confidence=0.95, method="t")
+
+
+def add_baseline(session: Session, value: float = 25.0) -> None:
+    """Everything of stock that a candidate is compared with, as if it had been measured."""
+    add_window(session, "stock", value)
+    for probe, rung in (("effective-state", Rung.STATIC), ("reference-answers", Rung.NUMERIC)):
+        detail: dict[str, Any] = {"snapshot": {"device": "cpu"}} if rung is Rung.STATIC else {"answers": [ANSWER]}
+        seen = Observation(
+            probe=probe, rung=rung, verdict=Verdict.PASS, summary=probe, where=Where(whole_system=True),
+            cost=Cost(wall_s=1.0), detail=detail,
+        )  # fmt: skip
+        record(session, seen, candidate="stock", lane="agent", purpose="baseline", launch="")
+    session.ledger.append(k.NoiseKnown(sd_log=0.02, mde_ratio=1.03, blocks=12, samples=2, source="stock arms"))
+
+
+def add_hypothesis(session: Session, id_: str = "H1", **fields: Any) -> None:
+    given: dict[str, Any] = {
+        "family": "batching", "cause": "one at a time", "place": "admission", "refuted_by": "two at once",
+        "predictions": ({"rung": "load", "metric": "output_tok_per_s", "low": 1.5, "high": 3.0},),
+    }  # fmt: skip
+    session.ledger.append(k.HypothesisStated(id=id_, **{**given, **fields}))
+
+
+def give_verdict(session: Session, candidate: str, decision: Any, ratio: float | None = None) -> None:
+    found = estimate(ratio, ratio * 0.9, ratio * 1.1) if ratio is not None else None
+    session.ledger.append(
+        k.VerdictGiven(
+            candidate=candidate, decision=decision, cause="proved", rung="load", estimate=found,
+            reason="three blocks", elapsed_s=1.0,
+        )
+    )  # fmt: skip

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from infra_agent.agent.quote import new_nonce, quote, unquote
+from infra_agent.agent.quote import inline, new_nonce, quote, unquote
 
 pytestmark = pytest.mark.requirement("S2")
 NONCE = "0123456789abcdef" * 2
@@ -98,3 +98,12 @@ def test_a_delimiter_that_could_be_guessed_is_refused(nonce: str) -> None:
 def test_nonces_are_long_and_never_the_same() -> None:
     assert len({new_nonce() for _ in range(100)}) == 100
     quote("x", source="x", nonce=new_nonce(), longest=10)
+
+
+@given(st.text(max_size=200))
+def test_a_line_stays_one_line_between_its_marks_and_can_be_stored(text: str) -> None:
+    shown = inline(text, 100)
+    assert shown[0] + shown[-1] == "«»"
+    assert not set(shown[1:-1]) & set("«»<>`\n\r\x1b\u202e\u2028")
+    assert len(shown) < 140
+    shown.encode("utf-8")

@@ -234,3 +234,36 @@ def signed(
 
 def approved(id: str = "C1", request: str = "0" * 64, nonce: str = "0" * 32) -> k.Approved:
     return k.Approved(candidate=id, request=request, grants=(signed(request, nonce),))
+
+
+def asked(id: str = "A1", turn: int = 0, **changes: Any) -> k.LlmAsked:
+    fields: dict[str, Any] = {
+        "attempt": 0, "purpose": "decide", "model": "m", "mode": "tools", "request_artifact": "",
+        "reserved_input_tokens": 900, "reserved_output_tokens": 100,
+    }  # fmt: skip
+    return k.LlmAsked(id=id, turn=turn, **{**fields, **changes})
+
+
+def answered(id: str = "A1", **changes: Any) -> k.LlmAnswered:
+    fields: dict[str, Any] = {
+        "actions": ({"kind": "measure", "probe": "load", "target": "stock"},), "call_ids": ("call_0",),
+        "input_tokens": 800, "output_tokens": 20, "usage": "reported",
+    }  # fmt: skip
+    return k.LlmAnswered(id=id, **{**fields, **changes})
+
+
+def brain_events() -> tuple[k.EventData, ...]:
+    """One event of each kind around a brain."""
+    return (
+        k.LlmModeChosen(mode="tools", stream=True, stream_usage=True, limit_field="max_tokens", evidence="works"),
+        asked(),
+        answered(),
+        k.ReadingMade(id="R1", turn=1, action="read", source="a.py:1-2", artifact="", lines=2, total=2),
+        k.SearchStarted(turn=2, hypothesis="H1", parameters=("x",), minutes=1.0),
+        k.PredictionScored(
+            hypothesis="H1", candidate="C1", rung="load", metric="output_tok_per_s", low=1.5, high=3.0,
+            measured=2.9, inside=True, score=0.7, basis="proved",
+        ),
+        k.FamilySkipped(family="dtype", disposition="not_worth_it", reason="nothing speaks for it"),
+        k.BrainFellBack(turn=3, brain="llm", to="playbook", reason="nonsense"),
+    )  # fmt: skip

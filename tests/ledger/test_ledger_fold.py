@@ -80,7 +80,7 @@ def test_the_rest_of_the_kinds_reach_their_place():
     settled = k.BudgetSettled(id="B1", amounts={"launches": 1})
     workspace = k.WorkspaceReady(sources=(), tree="0" * 64, numeric=False, wall_s=0.1)
     told = (s.waiting("C1"), honesty, claims, final, begun, action, refused, s.note(), interrupted, recovered)
-    given = (workspace, s.candidate("C1"), *told, reserved, settled)
+    given = (workspace, s.candidate("C1"), *told, reserved, settled, *s.brain_events())
     state = state_of(s.started(), *given)
     assert state.workspace == workspace
     assert state.candidates["C1"].waiting == s.waiting("C1")
@@ -271,3 +271,24 @@ def test_any_history_folds_the_same_step_by_step_from_memory_and_from_the_file(p
         with Ledger.open(run_dir, s.ticking()) as again:
             # repr, not ==: 1 and 1.0 are equal but print differently in a report.
             assert repr(again.state()) == repr(state)
+
+
+def test_a_question_and_its_answer_are_one_call_and_an_unanswered_one_stays_open():
+    state = state_of(s.started(), s.phase("tuning"), s.asked("A1"), s.answered("A1"), s.asked("A2", turn=1))
+    assert state.llm_calls["A1"].answered == s.answered("A1")
+    assert state.llm_calls["A1"].phase == "tuning"
+    assert state.llm_calls["A2"].answered is None
+
+
+@pytest.mark.parametrize("events", [(s.answered("A1"),), (s.asked("A1"), s.answered("A1"), s.answered("A1"))])
+def test_an_answer_without_its_question_or_a_second_answer_cannot_have_happened(events):
+    with pytest.raises(LedgerError, match="cannot have happened"):
+        state_of(s.started(), *events)
+
+
+def test_what_a_brain_did_reaches_its_place():
+    state = state_of(s.started(), *s.brain_events())
+    assert state.llm_mode is not None
+    assert state.skipped["dtype"].disposition == "not_worth_it"
+    assert state.fell_back is not None
+    assert (len(state.readings), len(state.searches), len(state.scores)) == (1, 1, 1)

@@ -32,7 +32,7 @@ from infra_agent.publish.report.build import build_report
 from infra_agent.publish.report.html import to_json
 from infra_agent.publish.report.measures import interval
 from infra_agent.publish.report.model import Report
-from infra_agent.publish.report.rows import CauseEvidence
+from infra_agent.publish.report.reason_rows import CauseEvidence
 from infra_agent.publish.report.schema import schema_text
 
 KEYS = {
@@ -40,7 +40,7 @@ KEYS = {
     "people", "verdicts", "candidates", "proposals", "hypotheses", "predictor", "claims", "answers", "noise",
     "judge_error_rates",
     "families", "honesty_row", "agent", "final", "search", "observations", "not_measured", "degraded", "notes",
-    "refused_actions", "failed_launches", "cost", "environment", "walls", "reproduce", "ledger",
+    "refused_actions", "failed_launches", "cost", "llm", "environment", "walls", "reproduce", "ledger",
 }  # fmt: skip
 
 
@@ -83,7 +83,9 @@ def test_every_observation_has_a_place_and_a_cost_and_every_family_a_disposition
 ) -> None:
     for run in documents:
         assert all(len(row["where"]) > 0 and row["cost"]["wall_s"] >= 0 for row in run["observations"])
-        assert len(run["families"]) == 7
+        names = [row["family"] for row in run["families"]]
+        assert len(names) == 10
+        assert names[-3:] == ["code", "kernels", "workload"]
         assert all(row["disposition"] and row["reason"] for row in run["families"])
 
 
@@ -124,7 +126,8 @@ def test_ends_and_dispositions_follow_the_verdicts(complete: dict[str, Any]) -> 
     assert families["batching"] == "tested/kept"
     assert families["compile"] == "not_engaged"
     assert families["attention"] == "tested/inconclusive"
-    assert families["quantisation"] == "untested"
+    assert families["quantisation"] == "not_applicable"
+    assert families["workload"] == "not_applicable"
 
 
 def test_a_prediction_stands_beside_its_measurement_and_was_stored_first(complete: dict[str, Any]) -> None:
@@ -135,7 +138,7 @@ def test_a_prediction_stands_beside_its_measurement_and_was_stored_first(complet
     assert rows["H5"]["inside"] is None
     assert all(row["event"] < row["measured"]["event"] for row in rows.values() if row["measured"])
     assert complete["predictor"] | {"interval_score": None} == {
-        "brain": "playbook", "scored": 4, "inside": 1, "hit_rate": 0.25, "interval_score": None,
+        "brain": "playbook", "scored": 4, "inside": 1, "hit_rate": 0.25, "interval_score": None, "rungs": [],
     }  # fmt: skip
 
 
@@ -338,7 +341,10 @@ def test_a_screen_alone_makes_no_claim() -> None:
 def test_a_family_outside_the_scope_says_so() -> None:
     closed = GOAL.model_copy(update={"scope": GOAL.scope.model_copy(update={"parameters": False})})
     state = replace(RUNS["empty"](), started=start_event(goal=closed))
-    assert {row["reason"] for row in document(state)["families"]} == {"the goal's scope leaves parameters alone"}
+    rows = {row["family"]: row["reason"] for row in document(state)["families"]}
+    assert rows.pop("code") == rows.pop("kernels") == "the goal's scope leaves code alone"
+    assert rows.pop("workload").startswith("frozen by the run's contract")
+    assert set(rows.values()) == {"the goal's scope leaves parameters alone"}
 
 
 def test_without_the_engines_table_flags_are_parameter_names() -> None:

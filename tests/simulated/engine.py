@@ -7,7 +7,7 @@ it does is set by FAKE_* environment variables of the stack and by the flags und
     --dtype float32           tokens come FAKE_FLOAT32 times as fast
     --attn-implementation X   `eager`: another answer to one prompt; `sdpa`: accepted and ignored
     --compile                 accepted and ignored
-    OMP_NUM_THREADS=1         half speed; 4: dies while loading
+    OMP_NUM_THREADS=1         half speed; 4: dies while loading, with FAKE_LAST_WORDS at the end of its last line
     --cb-max-batch-tokens 64  stops after two tokens; 512: a first token that comes FAKE_SLOW_FIRST_S later
 
 Without batching it also starts FAKE_SLOW_START_S later and holds FAKE_BALLAST_MIB of memory more. `GET /speed` says
@@ -184,7 +184,7 @@ def main() -> None:
     model, flags = parse(sys.argv)
     threads = int(os.environ.get("OMP_NUM_THREADS", "2"))
     if threads == 4:
-        sys.exit("RuntimeError: too many threads for this machine")
+        sys.exit(f"RuntimeError: too many threads for this machine {os.environ.get('FAKE_LAST_WORDS', '')}")
     live = install(flags, threads)
     Handler.model, Handler.flags = model, flags
     Handler.gap_s = GAP_S * (2 if threads == 1 else 1)

@@ -18,7 +18,7 @@ from infra_agent.agent.actions import (
 from infra_agent.agent.brains.local import Next, code_steps, figure_rung, looks
 from infra_agent.agent.brains.spending import room_for_candidate, worth_proving
 from infra_agent.agent.dossier import Dossier
-from infra_agent.agent.levers import ANY_FAMILY, untried
+from infra_agent.agent.levers import ANY_FAMILY, skip_all, untried
 from infra_agent.library.playbooks import Lever, Playbook
 from infra_agent.stack.engines.base import Parameter
 from infra_agent.stack.model import ParameterValue
@@ -60,7 +60,9 @@ class PlaybookBrain:
             return ProveAction(candidate=promising.id)
         step = next(self._steps(dossier), None)
         if step is None:
-            return ConcludeAction(reason=EVERYTHING if dossier.figure_probe == "load" else EVERYTHING_LOCAL)
+            left = skip_all(dossier, "no playbook has a lever for it")
+            reason = EVERYTHING if dossier.figure_probe == "load" else EVERYTHING_LOCAL
+            return ConcludeAction(reason=reason, skipped=left)
         if not room_for_candidate(dossier):
             return ConcludeAction(reason=f"no budget left for another candidate; next would be {step.title}")
         return step.action

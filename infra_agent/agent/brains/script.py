@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from infra_agent.agent.actions import Action, ConcludeAction
 from infra_agent.agent.dossier import Dossier
+from infra_agent.agent.levers import skip_all
 
 
 class ScriptBrain:
@@ -20,4 +21,5 @@ class ScriptBrain:
         """The action of this turn."""
         if dossier.turn < len(self._actions):
             return self._actions[dossier.turn]
-        return ConcludeAction(reason="the script has ended")
+        left = skip_all(dossier, "the script ended before it")
+        return ConcludeAction(reason="the script has ended", skipped=left)

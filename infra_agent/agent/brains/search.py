@@ -22,6 +22,7 @@ from infra_agent.agent.actions import (
 )
 from infra_agent.agent.brains.spending import launches_fit
 from infra_agent.agent.dossier import CandidateView, Dossier
+from infra_agent.agent.levers import skip_all
 from infra_agent.stack.model import ParameterValue
 
 SAMPLING_SHARE = 0.7
@@ -54,7 +55,7 @@ class SearchBrain:
         again = _next_to_remeasure(dossier.candidates) if fits and spent_s < screen_s else None
         if again is not None:
             return MeasureAction(probe=dossier.figure_probe, target=again.id)
-        return _finish(dossier.candidates, self._judges)
+        return _finish(dossier, self._judges)
 
     def _draw(self, dossier: Dossier) -> Config | None:
         """The next configuration that was not tried yet; None when the space is exhausted."""
@@ -108,12 +109,13 @@ def _next_to_remeasure(candidates: tuple[CandidateView, ...]) -> CandidateView |
     return None
 
 
-def _finish(candidates: tuple[CandidateView, ...], judges: bool) -> Action:
-    ranked = _ranked(candidates)
+def _finish(dossier: Dossier, judges: bool) -> Action:
+    ranked = _ranked(dossier.candidates)
+    left = skip_all(dossier, "the search drew no configuration of it")
     if not judges:
-        return ConcludeAction(reason="the screening time is used up or the space exhausted")
-    if any(c.status in ("accepted", "proved", "inconclusive", "waiting", "approved") for c in candidates):
-        return ConcludeAction(reason="the search's best configuration was judged")
+        return ConcludeAction(reason="the screening time is used up or the space exhausted", skipped=left)
+    if any(c.status in ("accepted", "proved", "inconclusive", "waiting", "approved") for c in dossier.candidates):
+        return ConcludeAction(reason="the search's best configuration was judged", skipped=left)
     if ranked and ranked[0].screen == "promote" and ranked[0].status == "screened":
         return ProveAction(candidate=ranked[0].id)
-    return ConcludeAction(reason="the search found nothing that screens better than stock")
+    return ConcludeAction(reason="the search found nothing that screens better than stock", skipped=left)

@@ -12,7 +12,7 @@ from typing import Any
 
 from infra_agent.ledger.state import RunState
 from infra_agent.publish.commands import commands
-from infra_agent.publish.report import candidates, costs, gaps, outcome, reasons
+from infra_agent.publish.report import candidates, costs, families, gaps, llm, outcome, reasons
 from infra_agent.publish.report.facts import Facts, json_safe
 from infra_agent.publish.report.measures import measures
 from infra_agent.publish.report.model import LedgerInfo, Report
@@ -42,12 +42,12 @@ def build_report(state: RunState, extra: Mapping[str, Any] | None = None) -> Rep
         candidates=candidates.candidate_rows(facts, parameters),
         proposals=len(state.candidates),
         hypotheses=hypotheses,
-        predictor=reasons.predictor(started.brain, hypotheses),
+        predictor=reasons.predictor(facts, hypotheses),
         claims=reasons.claims(facts),
         answers=reasons.answers(facts),
         noise=costs.noise(facts),
         judge_error_rates=dict(extra.get("judge_error_rates", {})),
-        families=candidates.family_rows(facts, parameters),
+        families=families.family_rows(facts, parameters),
         honesty_row=costs.honesty(facts),
         agent=costs.agent(facts),
         final=costs.final(facts),
@@ -59,6 +59,7 @@ def build_report(state: RunState, extra: Mapping[str, Any] | None = None) -> Rep
         refused_actions=gaps.refused(facts),
         failed_launches=gaps.failed_launches(facts),
         cost=costs.cost(facts, extra),
+        llm=llm.llm_info(facts),
         environment=json_safe(started.environment),
         walls=dict(started.walls),
         reproduce=[],

@@ -1,19 +1,18 @@
-"""What was tried: every proposal with its verdict, what was kept, what a person must decide, and the lever families.
+"""What was tried: every proposal with its verdict, what was kept, and what a person must decide.
 
-Covered: candidates, verdicts, accepted, decisions, families. Each verdict has at least one evidence id.
+Covered: candidates, verdicts, accepted, decisions. Each verdict has at least one evidence id.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
 
 from infra_agent.errors import ApprovalRefused
 from infra_agent.ledger import kinds as k
 from infra_agent.ledger.approvals import request_of
 from infra_agent.ledger.consent import consent_of, grants_of
 from infra_agent.ledger.state import CandidateState
-from infra_agent.publish.report.facts import Facts, estimate, finite, ids, json_safe, lane, source
+from infra_agent.publish.report.facts import Facts, estimate, finite, ids, json_safe, source
 from infra_agent.publish.report.format import setting
 from infra_agent.publish.report.patches import patch_row, undo_patch_text
 from infra_agent.publish.report.rows import (
@@ -25,7 +24,6 @@ from infra_agent.publish.report.rows import (
     DecisionNeeded,
     DifferenceRow,
     End,
-    FamilyRow,
     PersonRow,
     ScreenRow,
     StallsRow,
@@ -36,23 +34,9 @@ from infra_agent.review.approval import SignedGrant
 from infra_agent.review.verify import signer
 from infra_agent.stack.engines.base import Parameter
 
-Disposition = Literal[
-    "tested/kept", "tested/waiting", "tested/approved", "tested/declined", "tested/rejected", "tested/inconclusive",
-    "not_engaged", "crashed", "open", "untested",
-]  # fmt: skip
-_DISPOSITIONS: dict[End, Disposition] = {
-    "kept": "tested/kept",
-    "waiting": "tested/waiting",
-    "approved": "tested/approved",
-    "declined": "tested/declined",
-    "rejected": "tested/rejected",
-    "inconclusive": "tested/inconclusive",
-    "not_engaged": "not_engaged",
-    "crashed": "crashed",
-    "open": "open",
-    "untested": "untested",
-}
-STRONGEST_FIRST: tuple[End, ...] = tuple(_DISPOSITIONS)
+STRONGEST_FIRST: tuple[End, ...] = (
+    "kept", "waiting", "approved", "declined", "rejected", "inconclusive", "not_engaged", "crashed", "open", "untested",
+)  # fmt: skip
 
 
 def end_of(candidate: CandidateState) -> End:
@@ -318,38 +302,3 @@ def person_row(candidate: str, signed: SignedGrant, event: int | None) -> Person
         candidate=candidate, decision=grant.decision, reviewer=grant.reviewer, fingerprint=fingerprint, time=grant.time,
         expires=grant.expires, reason=grant.reason, request=grant.request, event=event,
     )  # fmt: skip
-
-
-def family_rows(facts: Facts, parameters: Sequence[Parameter]) -> list[FamilyRow]:
-    """Every lever family that is known, with what became of it. None is left without a disposition."""
-    own = lane(facts.state.candidates.values(), "agent")
-    stated = [hypothesis.family for hypothesis in facts.state.hypotheses.values()]
-    names = ids([p.family for p in parameters], stated, [candidate.proposed.family for candidate in own])
-    return [_family(facts, name, own, parameters) for name in sorted(names)]
-
-
-def _family(facts: Facts, name: str, own: Sequence[CandidateState], parameters: Sequence[Parameter]) -> FamilyRow:
-    tried = [candidate for candidate in own if candidate.proposed.family == name]
-    ends: Mapping[str, End] = {candidate.proposed.id: end_of(candidate) for candidate in tried}
-    end: End = min(ends.values(), key=STRONGEST_FIRST.index, default="untested")
-    if tried:
-        decisive = next(candidate for candidate in tried if ends[candidate.proposed.id] == end)
-        reason = decisive.verdict.reason if decisive.verdict is not None else "no verdict yet"
-    else:
-        reason = _untested(facts, name, parameters)
-    return FamilyRow(family=name, disposition=_DISPOSITIONS[end], candidates=list(ends), reason=reason)
-
-
-def _untested(facts: Facts, name: str, parameters: Sequence[Parameter]) -> str:
-    started, finished = facts.state.started, facts.state.finished
-    members = [parameter.name for parameter in parameters if parameter.family == name]
-    space: Mapping[str, Any] = started.stack.space
-    if not started.goal.scope.parameters:
-        return "the goal's scope leaves parameters alone"
-    if space and members and not set(members) & space.keys():
-        return "no parameter of this family is in the stack's space"
-    if finished is None:
-        return "not reached: the run has not ended"
-    if finished.outcome == "budget_spent":
-        return "not reached before the budget was spent"
-    return "never proposed"

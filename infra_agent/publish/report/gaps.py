@@ -131,6 +131,10 @@ def degraded(facts: Facts) -> list[NoteRow]:
     if walls.get("mode", "none") == "none":
         text = walls.get("detail") or "no sandbox: the engine ran with the rights of its user"
         rows.append(NoteRow(topic="wall", text=text, event=start))
+    fell = facts.state.fell_back
+    if fell is not None:
+        text = f"the brain {fell.brain} gave up in turn {fell.turn} and {fell.to} went on: {fell.reason}"
+        rows.append(NoteRow(topic="brain", text=text, event=facts.seq(fell)))
     for seq, event in facts.of(k.Recovered):
         if isinstance(event, k.Recovered):
             text = f"a torn record of {event.dropped_bytes} bytes was cut off, kept as {event.kept_as}"

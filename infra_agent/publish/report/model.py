@@ -9,21 +9,18 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from infra_agent.goal.model import Goal
+from infra_agent.publish.report.reason_rows import Claim, FamilyRow, HypothesisRow, Predictor
 from infra_agent.publish.report.rows import (
     AcceptedRow,
     BeforeAfter,
     BlockRow,
     CandidateRow,
-    Claim,
     Configuration,
     DecisionNeeded,
     DifferenceRow,
     EstimateRow,
-    FamilyRow,
     GuardRow,
-    HypothesisRow,
     PersonRow,
-    Predictor,
     Row,
     Sources,
     VerdictRow,
@@ -42,6 +39,7 @@ class RunInfo(Row):
     phase: str
     brain: str
     brain_note: str
+    fell_back: str | None
     seed: int
     command: list[str]
     version: str
@@ -241,6 +239,40 @@ class CostInfo(Row):
     rungs_saved: RungsSaved
 
 
+class LlmCostRow(Row):
+    """What the questions of one phase about one hypothesis (empty: about none) cost. `usd` None: no price is known."""
+
+    phase: str
+    hypothesis: str
+    calls: int
+    tokens_in: int
+    tokens_out: int
+    usd: float | None
+
+
+class LlmInfo(Row):
+    """The language model of the run: how it was asked, what it got wrong, what it cost. `fell_back`: who took over."""
+
+    model: str
+    base_url: str
+    mode: str
+    calls: int
+    faults: dict[str, int]
+    retries: int
+    tokens_in: int
+    tokens_out: int
+    tokens_cached: int
+    tokens_reasoning: int
+    tokens_not_reported: int
+    usd: float | None
+    accepted_percent: float | None
+    accepted_percent_per_usd: float | None
+    seconds: float
+    cost: list[LlmCostRow]
+    fell_back: str | None
+    event: int
+
+
 class LedgerInfo(Row):
     """The chain's head: what the report was made from."""
 
@@ -284,6 +316,7 @@ class Report(Row):
     refused_actions: list[Refused]
     failed_launches: list[FailedLaunch]
     cost: CostInfo
+    llm: LlmInfo | None
     environment: dict[str, str | int | float]
     walls: dict[str, str]
     reproduce: list[str]

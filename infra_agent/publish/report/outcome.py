@@ -38,6 +38,7 @@ def run_info(facts: Facts) -> RunInfo:
             "phase": state.phase,
             "brain": started.brain,
             "brain_note": started.brain_note,
+            "fell_back": f"{state.fell_back.to}: {state.fell_back.reason}" if state.fell_back is not None else None,
             "seed": started.seed,
             "command": list(started.command),
             "version": started.version,

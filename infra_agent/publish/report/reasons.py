@@ -9,7 +9,7 @@ Not covered: whether the mechanism in the hypothesis' words is right; a claim is
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -20,18 +20,19 @@ from infra_agent.publish.report.candidates import STRONGEST_FIRST, end_of
 from infra_agent.publish.report.facts import Facts, estimate, finite, ids, source
 from infra_agent.publish.report.model import Answers
 from infra_agent.publish.report.outcome import metric_text
-from infra_agent.publish.report.rows import (
+from infra_agent.publish.report.reason_rows import (
     AssociationClaim,
     CauseClaim,
     CauseEvidence,
     Claim,
-    End,
-    EstimateRow,
     HypothesisRow,
     Measured,
     Predicted,
+    PredictionRow,
     Predictor,
+    RungScore,
 )
+from infra_agent.publish.report.rows import End, EstimateRow
 from infra_agent.stack.engines.experiment import is_experiment
 
 _NOMINAL_MISS = 0.2
@@ -61,7 +62,9 @@ def _hypothesis(facts: Facts, stated: k.HypothesisStated) -> HypothesisRow:
         cause=stated.cause,
         place=stated.place,
         refuted_by=stated.refuted_by,
+        refuting_probe=stated.refuting_probe,
         source=stated.source,
+        predictions=[_prediction(facts, stated, p) for p in stated.predictions if _is_range(p)],
         predicted=predicted,
         measured=measured,
         inside=inside,
@@ -75,13 +78,33 @@ def predicted_range(facts: Facts, stated: k.HypothesisStated) -> Predicted | Non
     """The prediction for the rung of the goal's figure: the one that the judge's estimate can be held against."""
     rung = "micro" if is_experiment(facts.state.started.stack) else "load"
     for prediction in stated.predictions:
-        low, high = prediction.get("low"), prediction.get("high")
-        numbers = isinstance(low, int | float) and isinstance(high, int | float)
-        if prediction.get("rung") == rung and numbers:
+        if prediction.get("rung") == rung and _is_range(prediction):
             goal = facts.state.started.goal
             metric = str(prediction.get("metric", goal.metric.value))
-            return Predicted(rung=rung, metric=metric, low=float(low), high=float(high))  # type: ignore[arg-type]
+            low, high = float(prediction["low"]), float(prediction["high"])
+            return Predicted(rung=rung, metric=metric, low=low, high=high)
     return None
+
+
+def _is_range(prediction: Mapping[str, Any]) -> bool:
+    return all(isinstance(prediction.get(bound), int | float) for bound in ("low", "high"))
+
+
+def _prediction(facts: Facts, stated: k.HypothesisStated, prediction: Mapping[str, Any]) -> PredictionRow:
+    """A stated range with its newest score."""
+    rung, metric = str(prediction.get("rung", "")), str(prediction.get("metric", ""))
+    scores = [s for s in facts.state.scores if (s.hypothesis, s.rung, s.metric) == (stated.id, rung, metric)]
+    last = scores[-1] if scores else None
+    return PredictionRow(
+        rung=rung,
+        metric=metric,
+        low=float(prediction["low"]),
+        high=float(prediction["high"]),
+        measured=last.measured if last is not None else None,
+        inside=last.inside if last is not None else None,
+        basis=last.basis if last is not None else None,
+        event=facts.seq(last if last is not None else stated),
+    )
 
 
 def measured_ratio(facts: Facts, candidate: CandidateState) -> Measured | None:
@@ -100,18 +123,31 @@ def measured_ratio(facts: Facts, candidate: CandidateState) -> Measured | None:
     return Measured(ratio=row.ratio, low=row.low, high=row.high, basis="proved" if proved else "screen", event=event)
 
 
-def predictor(brain: str, rows: Sequence[HypothesisRow]) -> Predictor:
+def predictor(facts: Facts, rows: Sequence[HypothesisRow]) -> Predictor:
     """How often the prediction held, and its mean interval score on the log ratio."""
     scored = [row for row in rows if row.inside is not None]
     scores = [_interval_score(row) for row in scored]
     inside = sum(1 for row in scored if row.inside)
     return Predictor(
-        brain=brain,
+        brain=facts.state.started.brain,
         scored=len(scored),
         inside=inside,
         hit_rate=inside / len(scored) if scored else None,
         interval_score=finite(math.fsum(scores) / len(scores)) if scores else None,
+        rungs=_rung_scores(facts),
     )
+
+
+def _rung_scores(facts: Facts) -> list[RungScore]:
+    """Every measured range once, with its newest evidence."""
+    latest = {(score.candidate, score.rung, score.metric): score for score in facts.state.scores}
+    rows = []
+    for rung in dict.fromkeys(score.rung for score in latest.values()):
+        scores = [score for score in latest.values() if score.rung == rung]
+        mean = math.fsum(score.score for score in scores) / len(scores)
+        hits = sum(score.inside for score in scores)
+        rows.append(RungScore(rung=rung, scored=len(scores), inside=hits, interval_score=mean))
+    return rows
 
 
 def _interval_score(row: HypothesisRow) -> float:

@@ -10,7 +10,8 @@ from collections import Counter
 
 from infra_agent.publish.report.format import clean, estimate
 from infra_agent.publish.report.model import Honesty, Report
-from infra_agent.publish.report.rows import AcceptedRow, CauseClaim, DecisionNeeded
+from infra_agent.publish.report.reason_rows import CauseClaim
+from infra_agent.publish.report.rows import AcceptedRow, DecisionNeeded
 
 _LABEL_WIDTH = 11
 _MOST_DIFF_LINES = 60

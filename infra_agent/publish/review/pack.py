@@ -24,16 +24,8 @@ from infra_agent.publish.report.candidates import block_rows, change_rows, end_o
 from infra_agent.publish.report.facts import Facts, estimate
 from infra_agent.publish.report.measures import configuration
 from infra_agent.publish.report.model import Answers, Gap, Report
-from infra_agent.publish.report.rows import (
-    BlockRow,
-    ChangeRow,
-    Claim,
-    EstimateRow,
-    Measured,
-    PersonRow,
-    Predicted,
-    Row,
-)
+from infra_agent.publish.report.reason_rows import Claim, Measured, Predicted
+from infra_agent.publish.report.rows import BlockRow, ChangeRow, EstimateRow, PersonRow, Row
 from infra_agent.stack.engines import engine_of
 
 CONFIRM_CHARACTERS = 12

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from infra_agent.publish.report.format import amount, change, clean, estimate, ratio
-from infra_agent.publish.report.rows import BlockRow, CauseClaim, PersonRow
+from infra_agent.publish.report.reason_rows import CauseClaim
+from infra_agent.publish.report.rows import BlockRow, PersonRow
 from infra_agent.publish.review.pack import ReviewPack
 
 _WIDTH = 12

@@ -1,0 +1,1 @@
+"""A small OpenAI-compatible server for one language model."""
