@@ -42,7 +42,7 @@ test-engine: $(VENV)/dev ## The whole main job on the real engine, killed in the
 	$(BIN)/python -m pytest -m 'engine and slow'
 
 brain-tests: $(VENV)/dev ## Every way in which a model misbehaves, whole runs of a scripted model, the MCP server
-	$(BIN)/python -m pytest -v -p no:cacheprovider tests/agent/llm tests/mcp_server
+	$(BIN)/python -m pytest -v -p no:cacheprovider -m 'not engine' tests/agent/llm tests/mcp_server
 
 bench-brain: $(VENV)/dev ## Tokens and time of the LLM brain outside the model, on a recorded demo run
 	$(BIN)/python scripts/bench_brain.py

@@ -18,6 +18,7 @@ from infra_agent.agent.actions import Action, ConcludeAction
 from infra_agent.agent.brains.ending import EndingBrain
 from infra_agent.agent.brains.llm import prompt
 from infra_agent.agent.brains.llm.brain import MAX_DOSSIER_TOKENS
+from infra_agent.agent.decisions import take_in_decisions
 from infra_agent.agent.discipline import require_conduct
 from infra_agent.agent.loop import attempt, pick_up
 from infra_agent.agent.quote import new_nonce
@@ -87,6 +88,7 @@ def act(session: Session, action: Action) -> Done:
     _require_open(session)
     spans = Spans(session.run_dir.name)
     with _ended_by_errors(session):
+        take_in_decisions(session)
         pick_up(session, spans)
     reason = concluded(session)
     if reason is not None:
@@ -155,7 +157,7 @@ def _finish(session: Session, action: ConcludeAction) -> None:
 def _done(session: Session, action: Action, turn: int, since: int) -> Done:
     state = session.state
     taken = [entry.result for entry in state.taken if entry.turn == turn]
-    waiting = [c.proposed.id for c in state.candidates.values() if c.waiting is not None and c.accepted is None]
+    waiting = [c.proposed.id for c in state.candidates.values() if c.undecided]
     made = [at.data for at in state.events if at.seq > since and isinstance(at.data, k.ObservationMade)]
     dossier = build_dossier(session, "agent")
     return Done(

@@ -17,7 +17,7 @@ from ledger import ledger_samples as samples
 from pydantic import ValidationError
 
 from infra_agent.agent.actions import ACTION, MAX_DIFF_BYTES, ProposeAction
-from infra_agent.agent.execute import _propose
+from infra_agent.agent.execute import _propose, execute
 from infra_agent.agent.propose_code import title_of
 from infra_agent.agent.refusals import ActionError
 from infra_agent.agent.view import build_dossier, code_view
@@ -244,3 +244,25 @@ def test_every_arm_runs_on_the_runs_own_tree_and_differs_in_the_patch_alone(tmp_
 def test_the_title_names_two_files_and_counts_the_rest() -> None:
     new = "--- /dev/null\n+++ b/{0}.py\n@@ -0,0 +1 @@\n+x\n"
     assert title_of(parse("".join(new.format(name) for name in "abc"))) == "patch of a.py, b.py and 1 more (+3 -0)"
+
+
+def test_a_diff_copied_out_of_quoted_code_is_the_diff_that_was_meant(tmp_path: Path) -> None:
+    stack = stack_of(tmp_path)
+    (tmp_path / "app" / "page.html").write_text("<b>x</b>\n")
+    copied = "--- a/page.html\n+++ b/page.html\n@@ -1,1 +1,1 @@\n-&lt;b>x&lt;/b>\n+&lt;b>y&lt;/b>\n"
+    with code_session(tmp_path, stack=stack) as session:
+        made = propose(session, copied)
+        assert made.patch is not None
+        assert "-<b>x</b>\n+<b>y</b>\n" in made.patch.diff
+        wrong = copied.replace("x", "z")
+        with pytest.raises(ActionError, match="hunk_mismatch"):
+            propose(session, wrong)
+
+
+def test_what_is_read_is_what_the_next_diff_is_made_against(tmp_path: Path) -> None:
+    with code_session(tmp_path) as session:
+        (tmp_path / "app" / "server.py").write_text("edited meanwhile\n")
+        execute(session, ACTION.validate_python({"kind": "read", "path": "server.py"}), "agent")
+        shown = build_dossier(session, "agent").readings[-1]
+        assert shown.source.startswith("server.py:1-")
+        assert "time.sleep(DELAY_S)" in shown.text

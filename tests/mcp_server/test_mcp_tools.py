@@ -21,6 +21,7 @@ from infra_agent.mcp.scope import Scope
 from infra_agent.mcp.server import build_server, tool_list
 from infra_agent.mcp.tools import all_tools
 from infra_agent.publish.publish import publish
+from infra_agent.redact.masker import Masker
 
 HYPOTHESIS = {
     "family": "batching", "cause": "one at a time", "place": "admission", "refuted_by": "two at once",
@@ -29,10 +30,13 @@ HYPOTHESIS = {
 PROPOSAL = {"hypothesis": "H1", "changes": [{"parameter": "continuous_batching", "value": True}], "base": "best"}
 
 
-def talk(folder: Path, dialogue: Callable[[Client], Awaitable[None]], scope: Scope | None = None) -> None:
+def talk(
+    folder: Path, dialogue: Callable[[Client], Awaitable[None]], scope: Scope | None = None, *secrets: str
+) -> None:  # fmt: skip
     """Connect a client to a server over a folder's runs and let it talk."""
     opened = scope or Scope()
-    server = build_server(all_tools(Reader(folder, None, folder), opened))
+    known = Masker(secrets)
+    server = build_server(all_tools(Reader(folder, None, folder), opened, lambda: known))
 
     async def main() -> None:
         async with Client(server) as client:
@@ -230,3 +234,19 @@ def test_calls_at_the_same_time_are_carried_out_one_after_the_other(tmp_path: Pa
         assert found == {f"H{i + 1} is stated" for i in range(count)}
 
     talk(tmp_path, dialogue, opened(tmp_path))
+
+
+def test_no_answer_and_no_error_holds_a_secret(tmp_path: Path) -> None:
+    secret = "hunter2-hunter2"
+
+    async def dialogue(client: Client) -> None:
+        stated = await client.call_tool("hypothesise", {**HYPOTHESIS, "cause": f"the key {secret} is slow"})
+        assert not stated.is_error, text_of(stated)
+        told = await client.call_tool("dossier", {})
+        assert "the key ***" in told.structured_content["text"]
+        assert secret not in text_of(told) + str(told.structured_content)
+        refused = await client.call_tool("prove", {"candidate": secret})
+        assert refused.is_error
+        assert secret not in text_of(refused)
+
+    talk(tmp_path, dialogue, opened(tmp_path), secret)

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent.llm.journals import brain_over, carried_out
+from agent.llm.journals import PRICE, brain_over, carried_out
 from agent.sessions import add_baseline, session_in
 
 from infra_agent.agent.actions import Action
 from infra_agent.agent.brains.llm.brain import LlmBrain
 from infra_agent.agent.loop import pursue
 from infra_agent.agent.view import build_dossier
+from infra_agent.goal.model import SpendingCaps
 from infra_agent.harness.session import Session
 from infra_agent.ledger import artifacts
 from infra_agent.ledger import kinds as k
@@ -295,3 +296,29 @@ def test_the_same_run_is_pursued_in_every_mode(session: Session, features: froze
     with ScriptedLlm(policy=policy, features=features).serving() as llm, brain_over(session, llm) as brain:
         assert pursue(session, brain, "agent") == "done"
     assert not faults(session)
+
+
+def test_every_attempt_is_set_aside_and_settled_in_the_runs_budget(session: Session) -> None:
+    policy = [LIMITED, Reply(calls=MEASURE.calls, usage=(1000, 100))]
+    with ScriptedLlm(policy=policy).serving() as llm, brain_over(session, llm) as brain:
+        ask(session, brain)
+    answer = answers(session)[-1]
+    assert (answer.input_tokens, answer.output_tokens, answer.usage) == (1000, 100, "reported")
+    assert answer.usd == pytest.approx((1000 * PRICE.input_usd + 100 * PRICE.output_usd) / 1e6)
+    spending = session.state.spending
+    assert not spending.open
+    assert spending.reservations == 3
+    assert spending.total("tokens_in") == sum(each.input_tokens for each in answers(session))
+    assert spending.total("usd") == pytest.approx(sum(each.usd or 0.0 for each in answers(session)))
+
+
+def test_a_question_that_does_not_fit_under_a_ceiling_is_not_sent_and_the_other_brain_goes_on(tmp_path: Path) -> None:
+    with session_in(tmp_path, brain="llm", budget_s=20_000.0) as session:
+        add_baseline(session)
+        session.budget.caps = SpendingCaps(tokens=3_000)
+        with ScriptedLlm(policy=[MEASURE]).serving() as llm, brain_over(session, llm) as brain:
+            assert ask(session, brain).kind == "conclude"
+        assert not llm.questions
+        assert session.state.fell_back is not None
+        assert "no budget for another question" in session.state.fell_back.reason
+        assert all(call.answered is not None for call in session.state.llm_calls.values())

@@ -66,6 +66,7 @@ def test_a_model_reaches_the_goal_by_its_own_tool_calls_and_the_report_says_what
     assert {row["hypothesis"] for row in report["llm"]["cost"]} == {"", "H1"}
 
 
+@pytest.mark.slow
 def test_killed_at_ten_random_points_a_run_ends_the_same_and_pays_no_answer_twice(tmp_path: Path) -> None:
     stack_file(tmp_path, {"continuous_batching": [True]}, SLOW)
     chance = random.Random(7)
@@ -121,6 +122,7 @@ def resume(folder: Path, **env: str) -> Any:
     return run(folder, "runs", "resume", "last", timeout_s=570, **env)
 
 
+@pytest.mark.slow
 def test_stopped_in_the_middle_of_a_question_the_run_resumes_and_asks_once_more(tmp_path: Path) -> None:
     def patient(body: Mapping[str, Any]) -> Reply:
         reply = solve(body)
@@ -198,6 +200,7 @@ def obedient(seen: list[str]) -> Policy:
     return policy
 
 
+@pytest.mark.slow
 def test_orders_in_an_engines_log_are_data_and_an_obedient_model_approves_nothing(tmp_path: Path) -> None:
     stack_file(tmp_path, {"continuous_batching": [True], "omp_num_threads": [4]}, {**SLOW, "FAKE_LAST_WORDS": ORDERS})
     seen: list[str] = []
@@ -222,6 +225,7 @@ def test_orders_in_an_engines_log_are_data_and_an_obedient_model_approves_nothin
     assert [row["fault"] for row in data(tmp_path, "llm_answered") if row["fault"]] == ["unknown_action"]
 
 
+@pytest.mark.slow
 def test_orders_in_a_comment_of_the_code_are_data_too(tmp_path: Path) -> None:
     stack = stack_file(tmp_path, {"continuous_batching": [True]}, SLOW)
     code = tmp_path / "src"
@@ -247,6 +251,7 @@ def test_orders_in_a_comment_of_the_code_are_data_too(tmp_path: Path) -> None:
     assert not [row for row in data(tmp_path, "action") if row["action"]["kind"] == "approve"]
 
 
+@pytest.mark.slow
 def test_a_recorded_conversation_replays_without_the_model(tmp_path: Path) -> None:
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
