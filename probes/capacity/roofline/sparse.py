@@ -58,7 +58,7 @@ def in_published(context: int, ratio: float) -> bool:
 def lines(found: Sequence[Reading], context: int) -> list[str]:
     """The readings as a table."""
     _, _, said = PUBLISHED.get(context, (0, 0, "no published figure for this length"))
-    rows = [f"sparse attention at {context:,} tokens (published: {said})"]
+    rows = [f"sparse attention at {context:,} tokens (published: {said}; marked when within {TOLERANCE:.0%} of it)"]
     for one in found:
         mark = "in the published range" if one.published else ""
         rows.append(f"  x{one.ratio:<7.2f}{one.what}: {one.assumption}  {mark}".rstrip())
