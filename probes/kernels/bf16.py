@@ -104,7 +104,7 @@ def _fp_to_fp(module: Any, operation: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_bf16(module: Any, handle: Any) -> bool:
-    return getattr(getattr(handle, "dtype", None), "scalar", None) == module.tl.bfloat16
+    return bool(getattr(getattr(handle, "dtype", None), "scalar", None) == module.tl.bfloat16)
 
 
 def _refuse_fp8(module: Any, handles: list[Any]) -> None:

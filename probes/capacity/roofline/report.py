@@ -97,7 +97,8 @@ def lines(found: Roofline, measured_s: float | None = None) -> list[str]:
     total, whole, setting = found.step.total, found.whole, found.setting
     text = [
         f"{found.shape.name}: {found.shape.parameters / 1e9:.0f} B parameters, "
-        f"{found.shape.active_parameters / 1e9:.0f} B active; weights in {setting.weights} {_size(found.weights_bytes)}, "
+        f"{found.shape.active_parameters / 1e9:.0f} B active; "
+        f"weights in {setting.weights} {_size(found.weights_bytes)}, "
         f"{found.devices_for_weights} x {found.device.name} for them alone",
         f"{found.phase}: batch {setting.batch}, context {setting.context:,}, on {found.devices} x {found.device.name} "
         f"({found.device.source})",

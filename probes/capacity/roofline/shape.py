@@ -1,7 +1,7 @@
 """The shape of a model, from its config.json or a preset: what decides its bytes and operations.
 
 Covered: grouped-query and multi-head latent attention (MLA), sparse attention with an indexer (DSA) that neighbouring
-layers may share (IndexShare), gated linear attention (KDA), dense and mixture-of-experts layers, multi-token prediction.
+layers may share (IndexShare), gated linear attention (KDA), dense and mixture-of-experts layers, prediction layers.
 Not covered: vision towers, convolution of linear attention, biases and norms (below 0.1 % of the parameters).
 """
 
@@ -139,9 +139,7 @@ class Shape:
         embedding = 0.0 if self.tied else self.hidden * self.vocabulary
         # Every layer of a checkpoint carries an indexer, also those that use a neighbour's.
         stored = (self.softmax_layers - self.indexer.layers_with_own) if self.indexer else 0
-        return (
-            self.trunk(every) + embedding + self.prediction_parameters(every) + stored * self.indexer_parameters()
-        )
+        return self.trunk(every) + embedding + self.prediction_parameters(every) + stored * self.indexer_parameters()
 
     @property
     def active_parameters(self) -> float:
@@ -178,7 +176,8 @@ def _shape(config: Mapping[str, Json], name: str) -> Shape:
     return Shape(
         name=name, layers=layers, hidden=hidden, heads=heads, vocabulary=int(config["vocab_size"]),
         dense_width=int(config["intermediate_size"]), kv_heads=int(config.get("num_key_value_heads") or heads),
-        head_dim=int(config.get("head_dim") or hidden // heads), latent=_latent(config), indexer=_indexer(config, layers),
+        head_dim=int(config.get("head_dim") or hidden // heads), latent=_latent(config),
+        indexer=_indexer(config, layers),
         linear=_linear(config), experts=_experts(config), tied=bool(config.get("tie_word_embeddings", False)),
         prediction_layers=int(config.get("num_nextn_predict_layers") or 0),
     )  # fmt: skip

@@ -1,14 +1,14 @@
 """What sparse attention saves at a length, read in each way that a published figure could mean.
 
-"DSA saves 2.9x at 1 M tokens" can mean operations of the attention, of the whole step, or bytes of a decode at some batch
-and weight type; against dense attention, or against an indexer in every layer. Each reading is computed and printed with
-its assumption; those inside the published range are marked, and nothing is fitted.
+"DSA saves 2.9x at 1 M tokens" can mean operations of the attention, of the whole step, or bytes of a decode at some
+batch and weight type; against dense attention, or against an indexer in every layer. Each reading is computed and
+printed with its assumption; those inside the published range are marked, and nothing is fitted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from probes.capacity.roofline.shape import Shape
 from probes.capacity.roofline.step import Setting, Step, decode, prefill
@@ -30,7 +30,7 @@ class Reading:
 
 def readings(shape: Shape, context: int) -> list[Reading]:
     """All readings at a length; `published` marks those within the published range of it."""
-    dense, own, shared = (_decode(shape, context, **flags) for flags in _VARIANTS)
+    dense, own, shared = (_decode(shape, context, variant) for variant in _VARIANTS)
     found = [
         ("whole step, operations per token", "indexers shared against one in every layer; decode, absorbed MLA",
          own.total.flops / shared.total.flops),
@@ -39,10 +39,12 @@ def readings(shape: Shape, context: int) -> list[Reading]:
         ("attention, operations per token", "against dense attention; decode, absorbed MLA, indexer included",
          _attention(dense) / _attention(shared)),
     ]  # fmt: skip
-    whole = [prefill(shape, Setting(context=0, new_tokens=context, **flags)).total.flops for flags in _VARIANTS]
-    found.append(("whole prefill, operations", "against dense attention, causal mean, expanded MLA", whole[0] / whole[2]))
+    whole = [prefill(shape, replace(variant, context=0, new_tokens=context)).total.flops for variant in _VARIANTS]
+    found.append(
+        ("whole prefill, operations", "against dense attention, causal mean, expanded MLA", whole[0] / whole[2])
+    )
     for weights, batch in (("bf16", 8), ("fp8", 2), ("fp8", 8), ("int4", 1)):
-        sizes = [_decode(shape, context, weights=weights, batch=batch, **flags).total.bytes for flags in _VARIANTS]
+        sizes = [_decode(shape, context, variant, weights, batch).total.bytes for variant in _VARIANTS]
         assumption = f"decode of {batch}, {weights} weights, bf16 cache, fp8 index"
         found.append(("whole step, bytes", f"{assumption}; against dense, indexer in every layer", sizes[0] / sizes[1]))
         found.append(("whole step, bytes", f"{assumption}; against dense, indexers shared", sizes[0] / sizes[2]))
@@ -65,11 +67,12 @@ def lines(found: Sequence[Reading], context: int) -> list[str]:
     return rows
 
 
-_VARIANTS: tuple[dict[str, bool], ...] = ({"dense_attention": True}, {"own_indexers": True}, {})
+_VARIANTS = (Setting(dense_attention=True), Setting(own_indexers=True), Setting())
+"""Dense attention; an indexer in every layer; indexers shared as the model says."""
 
 
-def _decode(shape: Shape, context: int, *, weights: str = "bf16", batch: int = 1, **flags: bool) -> Step:
-    return decode(shape, Setting(context=context, weights=weights, batch=batch, **flags))
+def _decode(shape: Shape, context: int, variant: Setting, weights: str = "bf16", batch: int = 1) -> Step:
+    return decode(shape, replace(variant, context=context, weights=weights, batch=batch))
 
 
 def _attention(step: Step) -> float:

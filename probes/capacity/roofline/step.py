@@ -5,8 +5,8 @@ token of the batch chose are not read (expected number for independent choices);
 sequence; a decode uses the absorbed form of latent attention, a prefill the expanded form; the causal mean of the
 context is used in a prefill; linear attention reads and writes its float32 state once per step, or with a replay ring
 reads the state and the ring and writes one entry, and the whole state once in `ring` steps.
-Covered: attention (grouped-query, MLA, DSA with shared indexers), KDA with and without ReplaySSM, experts, prediction of
-several tokens. Not covered: activations (small beside weights and caches in a decode), communication.
+Covered: attention (grouped-query, MLA, DSA with shared indexers), KDA with and without ReplaySSM, experts,
+prediction of several tokens. Not covered: activations (small beside weights and caches in a decode), communication.
 """
 
 from __future__ import annotations

@@ -138,10 +138,10 @@ def work_rows(tracker: Tracker, axes: Iterable[Site], names: Names) -> list[dict
             row["lines"][str(work.line)] = row["lines"].get(str(work.line), 0) + work.total - work.distinct
         for axis, name in enumerate("xyz"):
             row["along"][name] = row["along"].get(name, 0) + work.total - work.without_axis[axis]
-        for axis in axes:
-            if not work.roots & near[axis]:
-                extent = len(tracker.roots[axis].values)
-                name = label(tracker.roots[axis], names)
+        for index in axes:
+            if not work.roots & near[index]:
+                extent = len(tracker.roots[index].values)
+                name = label(tracker.roots[index], names)
                 repeated = min(work.total - work.distinct, work.total - work.total // extent)
                 row["along_index"][name] = row["along_index"].get(name, 0) + repeated
     return sorted(rows.values(), key=lambda row: -row["total"])

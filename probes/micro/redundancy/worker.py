@@ -73,7 +73,8 @@ class Watch:
         bound = dict(zip(executor.arg_names, args, strict=False)) | kwargs
         constants = {key: argument(value) for key, value in bound.items() if not hasattr(value, "data_ptr")}
         self.launches.append({
-            "kernel": name, "grid": grid, "file": executor.fn.__code__.co_filename, "wall_s": time.perf_counter() - start,
+            "kernel": name, "grid": grid, "file": executor.fn.__code__.co_filename,
+            "wall_s": time.perf_counter() - start,
             "constants": {key: value["value"] for key, value in constants.items() if value["kind"] == "value"},
             **summarise(tracker, self._operands, executor.fn),
         })  # fmt: skip
@@ -89,7 +90,7 @@ class Watch:
             programs *= extent
         if programs > self.most_programs:
             raise Refused(
-                "too-large", f"{executor.fn.__name__} has {programs} programs; at most {self.most_programs} are counted",
+                "too-large", f"{executor.fn.__name__} has {programs} programs; at most {self.most_programs} count",
                 hint="make the call smaller: redundancy does not depend on the number of blocks",
             )  # fmt: skip
         return extents

@@ -15,7 +15,7 @@ from pathlib import Path
 from probes.base import Against, Cost, Json, Observation, Quantity, Rung, Verdict, Where
 from probes.kernels.process import KernelProbeError, ask
 from probes.static.triton_compile.facts import Facts, facts_of
-from probes.static.triton_compile.table import row
+from probes.static.triton_compile.table import lines, row
 
 NAME = "static.triton_compile"
 TRACE = "probes.kernels.trace_worker"
@@ -26,7 +26,7 @@ WORKER = "probes.static.triton_compile.worker"
 class Ask:
     """What is to be compiled. `call` is MODULE:FUNCTION whose launches are traced; without it `given` and guesses.
 
-    `kernel` with `call` keeps only launches of that kernel. `variants`: [{"set": {...}, "options": {...}}], each compiled.
+    `kernel` with `call` keeps only launches of that kernel. `variants`: [{"set": {...}, "options": {...}}].
     """
 
     python: str
@@ -81,7 +81,7 @@ def observation_of(found: Sequence[Facts], place: Where) -> Observation:
     cost = Cost(wall_s=sum(facts.wall_s for facts in found))
     checks = tuple(check for facts in found for check in facts.checks)
     broken = [check for check in checks if not check.ok]
-    detail = {"kernels": [row(facts) for facts in found]}
+    detail = {"kernels": [row(facts) for facts in found], "table": lines(found)}
     against = Against(kind="limit", name="architecture limits")
     if broken:
         return Observation(

@@ -92,11 +92,12 @@ def _cells(facts: Facts) -> tuple[str, ...]:
     assert facts.resources is not None
     assert facts.instructions is not None
     kinds, resources, held = facts.instructions.kinds, facts.resources, facts.occupancy
+    widths = "+".join(str(bits) for bits in facts.instructions.loads_bits)
     return (
         name, facts.architecture, str(facts.warps), str(resources.registers),
         f"{resources.spill_store_bytes}/{resources.spill_load_bytes}", str(facts.shared_bytes),
         str(kinds.get("barrier", 0)), str(kinds.get("shuffle", 0)), str(kinds.get("exp2", 0)),
-        str(sum(facts.instructions.matrix.values())), "+".join(str(bits) for bits in facts.instructions.loads_bits) or "-",
+        str(sum(facts.instructions.matrix.values())), widths or "-",
         str(held.blocks) if held else "?", f"{held.share:.0%}" if held else "?",
     )  # fmt: skip
 

@@ -111,8 +111,11 @@ def one(kernel: Any, launch: Mapping[str, Any], architecture: str, cache: Path) 
         store(directory, lambda place: compile_into(place, kernel, special, target))
     facts = json.loads(meta.read_text(encoding="utf-8"))
     wall = time.perf_counter() - start
-    return {**heading(kernel, launch, architecture), **facts, "signature": special.signature, "key": key,
-            "constants": constants(kernel, special), "cached": cached, "wall_s": wall, "directory": str(directory)}  # fmt: skip
+    special_facts = {
+        "signature": special.signature, "constants": constants(kernel, special), "key": key, "cached": cached,
+        "wall_s": wall, "directory": str(directory),
+    }  # fmt: skip
+    return {**heading(kernel, launch, architecture), **facts, **special_facts}
 
 
 def heading(kernel: Any, launch: Mapping[str, Any], architecture: str) -> dict[str, Any]:
@@ -223,7 +226,7 @@ def compiler_log() -> Iterator[list[str]]:
             sink = named.get("stderr")
             if isinstance(argv, list) and "-v" in argv and hasattr(sink, "name"):
                 log.append("$ " + " ".join(argv))
-                log.append(Path(sink.name).read_text(encoding="utf-8", errors="replace"))
+                log.append(Path(named["stderr"].name).read_text(encoding="utf-8", errors="replace"))
             return done
 
     original = compiler.subprocess

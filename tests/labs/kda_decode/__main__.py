@@ -15,10 +15,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from labs.kda_decode import predict, study
+
 from infra_agent.errors import InfraAgentError
 from infra_agent.stack.cache import cache_dir
 from infra_agent.stack.kernel_env import prepare_kernel_env
-from labs.kda_decode import predict, study
 from probes.kernels.process import KernelProbeError, ask
 from probes.static.triton_compile.table import lines, row
 
@@ -51,7 +52,7 @@ def run(python: str, cache: Path, scratch: Path, seeds: int) -> dict[str, Any]:
     loose = study.compile_unaligned(python, cache)
     _say("\nThe same with no alignment known")
     _table(loose)
-    tree, diffs = study.merge(python, counted, compiled, scratch)
+    tree, diffs = study.merge(python, counted, study.legal_choices(compiled, loose), scratch)
     merged = study.count(python, 128, (str(tree),)) if diffs else counted
     _say("\nCounted under the interpreter, one sequence, one head, K = V = 128")
     _counts(counted, merged)
@@ -100,7 +101,11 @@ def _equality(cases: list[dict[str, Any]]) -> None:
         same = [case for case in cases if case["case"] == name]
         differing = sum(case["differing"] for case in same)
         values = sum(case["values"] for case in same)
-        _say(f"  {name:<42}{len(same)} seeds  {values:>7} values  {'equal' if not differing else f'{differing} differ'}")
+        said = "equal" if not differing else f"{differing} differ"
+        _say(f"  {name:<42}{len(same)} seeds  {values:>7} values  {said}")
+    found = {(one["operand"], one["line"], one["direction"]) for case in cases for one in case["outside"]}
+    for operand, line, direction in sorted(found):
+        _say(f"  found on the way: {direction}s of {operand} past its end, line {line} (keys 96: no mask there)")
 
 
 def _grid(found: list[predict.Prediction]) -> None:

@@ -1,6 +1,8 @@
-"""Worker (through `probes.kernels.run_file`): are outputs and states of two versions of the decode kernel the same, bit for bit? Under the interpreter.
+"""Worker (through `probes.kernels.run_file`): do two versions of the decode kernel give the same bits? Interpreted.
 
-Request: changed (path of the changed module), seeds. Answer: cases[{case, equal, outputs, differing}].
+Elements that a version reads or writes outside its operands are not carried out (a read gives 0) and are counted: what
+lies there is not part of either version's meaning.
+Request: changed (path of the changed module), seeds. Answer: cases[{case, equal, values, differing, outside}].
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from typing import Any
 
 from probes.kernels import bf16
 from probes.kernels.launches import interpreter
+from probes.micro.redundancy.worker import MOST_PROGRAMS, Watch
 
 UPSTREAM = "fla.ops.kda.fused_recurrent"
 FUNCTION = "fused_recurrent_kda_fwd"
@@ -22,6 +25,8 @@ def work(request: dict[str, Any]) -> dict[str, Any]:
     import torch
 
     bf16.install(interpreter())
+    watch = Watch(interpreter(), "", MOST_PROGRAMS)
+    watch.install()
     upstream = importlib.import_module(UPSTREAM)
     spec = importlib.util.spec_from_file_location("changed_kernel", request["changed"])
     assert spec is not None
@@ -31,11 +36,16 @@ def work(request: dict[str, Any]) -> dict[str, Any]:
     rows = []
     for seed in range(int(request.get("seeds", 2))):
         for name, arguments in cases(torch, seed):
+            watch.launches.clear()
             before = run(getattr(upstream, FUNCTION), arguments)
             after = run(getattr(changed, FUNCTION), arguments)
             differing = sum(count_differing(torch, a, b) for a, b in zip(before, after, strict=True))
             size = sum(one.numel() for one in before)
-            rows.append({"case": name, "seed": seed, "equal": differing == 0, "values": size, "differing": differing})
+            outside = [one for launch in watch.launches for one in launch["outside"]]
+            rows.append({
+                "case": name, "seed": seed, "equal": differing == 0, "values": size, "differing": differing,
+                "outside": outside,
+            })  # fmt: skip
     return {"cases": rows}
 
 
@@ -82,7 +92,7 @@ def cases(torch: Any, seed: int) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def inputs(
     torch: Any, seed: int, *, K: int, V: int, H: int, HV: int, N: int, T: int, dtype: Any = None
-) -> dict[str, Any]:  # noqa: N803 (upstream's names)
+) -> dict[str, Any]:
     """Arguments of the launcher for one case."""
     torch.manual_seed(1000 + seed)
     kind = dtype or torch.float32

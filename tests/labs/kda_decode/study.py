@@ -6,17 +6,18 @@ Each step returns plain data; `__main__` prints it. Every figure comes from a pr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from labs.kda_decode.predict import Prediction, Regime, predict, replay
 from labs.kda_decode.tree import KERNEL_FILE, apply, copy_upstream, propose
+
 from probes.capacity.roofline.bound import Work
 from probes.capacity.roofline.hardware import hardware
 from probes.kernels.process import ask
-from probes.static.triton_compile.facts import Facts
-from probes.static.triton_compile.probe import Ask, compile_kernels
+from probes.static.triton_compile.facts import Facts, facts_of
+from probes.static.triton_compile.probe import TRACE, WORKER, Ask, compile_kernels
 
 HERE = Path(__file__).resolve().parent
 CALLS = str(HERE / "calls.py")
@@ -65,9 +66,7 @@ def count(python: str, value_tile: int, paths: tuple[str, ...] = ()) -> Counted:
 
 def compile_all(python: str, cache: Path, architecture: str = "sm_90") -> list[Facts]:
     """The kernel compiled for every value tile and number of warps."""
-    variants = tuple(
-        {"set": {"BV": tile}, "options": {"num_warps": warps}} for tile in TILES for warps in WARPS
-    )
+    variants = tuple({"set": {"BV": tile}, "options": {"num_warps": warps}} for tile in TILES for warps in WARPS)
     wanted = Ask(
         python=python, cache=cache, architectures=(architecture,), call=f"{CALLS}:decode_one_head", kernel=KERNEL,
         variants=variants, timeout_s=TIMEOUT_S,
@@ -77,41 +76,39 @@ def compile_all(python: str, cache: Path, architecture: str = "sm_90") -> list[F
 
 def compile_unaligned(python: str, cache: Path) -> list[Facts]:
     """Merged tile, one and eight warps, when the compiler may assume no alignment: narrower loads, another layout."""
-    from probes.kernels.process import ask as ask_worker
-    from probes.static.triton_compile.facts import facts_of
-    from probes.static.triton_compile.probe import TRACE, WORKER
-
-    traced = ask_worker(
-        python, TRACE, {"call": f"{CALLS}:decode_one_head"}, timeout_s=TIMEOUT_S, extra_env=INTERPRET
-    )["launches"][0]
+    request = {"call": f"{CALLS}:decode_one_head"}
+    traced = ask(python, TRACE, request, timeout_s=TIMEOUT_S, extra_env=INTERPRET)["launches"][0]
     arguments = {
         name: one | {"aligned": False} if one["kind"] == "tensor" else one for name, one in traced["arguments"].items()
     }
     request = {
         "launches": [traced | {"arguments": arguments}], "architectures": ["sm_90"], "cache": str(cache), "kernel": "",
         "variants": [
-            {"set": {"BV": tile}, "options": {"num_warps": warps}} for tile, warps in ((32, 4), (128, 1), (128, 8))
+            {"set": {"BV": tile}, "options": {"num_warps": warps}}
+            for tile, warps in ((32, 4), *((128, warps) for warps in WARPS))
         ],
     }  # fmt: skip
-    return [facts_of(one) for one in ask_worker(python, WORKER, request, timeout_s=TIMEOUT_S)["compiled"]]
+    return [facts_of(one) for one in ask(python, WORKER, request, timeout_s=TIMEOUT_S)["compiled"]]
 
 
-def legal_choices(found: list[Facts]) -> list[dict[str, int]]:
-    """What compiled and can be launched, with its spills: the skill's facts."""
-    return [
-        {"value_tile": int(one.constants["BV"]), "warps": one.warps,
-         "spill_bytes": one.resources.spill_store_bytes + one.resources.spill_load_bytes}
-        for one in found if one.resources is not None and not one.violations
-    ]  # fmt: skip
+def legal_choices(*specialisations: list[Facts]) -> list[dict[str, int]]:
+    """What can be launched, with its spills in the worst of the specialisations: the skill's facts."""
+    worst: dict[tuple[int, int], int] = {}
+    for one in (facts for found in specialisations for facts in found):
+        if one.resources is not None and not one.violations:
+            key = (int(one.constants["BV"]), one.warps)
+            spilled = one.resources.spill_store_bytes + one.resources.spill_load_bytes
+            worst[key] = max(worst.get(key, 0), spilled)
+    return [{"value_tile": tile, "warps": warps, "spill_bytes": n} for (tile, warps), n in worst.items()]
 
 
-def merge(python: str, counted: Counted, found: list[Facts], into: Path) -> tuple[Path, list[str]]:
+def merge(python: str, counted: Counted, legal: list[dict[str, int]], into: Path) -> tuple[Path, list[str]]:
     """The changed tree and its diffs; no diff when the facts do not speak for one."""
     tree = copy_upstream(python, into)
     shared = min((float(row["reuse"]) for row in counted.shared), default=1.0)
     facts = {
         "kernel": KERNEL, "reuse": shared, "value_tile": counted.value_tile, "value_dim": 128,
-        "legal": legal_choices(found),
+        "legal": legal,
     }  # fmt: skip
     diffs = propose(tree / "fla" / "ops" / "kda", facts)
     rooted = [diff.replace("--- a/", "--- a/fla/ops/kda/").replace("+++ b/", "+++ b/fla/ops/kda/") for diff in diffs]
@@ -140,6 +137,7 @@ def predictions(counted: Counted, merged: Counted) -> list[Prediction]:
 
 def plain_regime(counted: Counted, merged: Counted, tiles: int) -> Regime:
     """The plain regime from counts: what a tile repeats is the difference of both versions over the tiles it adds."""
+
     def part(more: float, less: float) -> float:
         return (more - less) / (tiles - 1)
 
@@ -158,8 +156,3 @@ def plain_regime(counted: Counted, merged: Counted, tiles: int) -> Regime:
         transcendentals=hard(merged) - repeated.transcendentals,
     )  # fmt: skip
     return Regime(name="plain", repeated=repeated, once=once)
-
-
-def without_places(found: list[Facts]) -> list[Facts]:
-    """Facts without paths of this machine."""
-    return [replace(one, file="", directory="") for one in found]
