@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 GOAL ?= at 4 concurrent requests, double the output tokens per second without changing the answers
 
-.PHONY: help demo test test-runs test-kill test-engine harness-tests bench-harness brain-tests bench-brain lab-slow-server check lint types contracts deps style format features bench-judge bench-load aa-demo clean
+.PHONY: help demo test test-runs test-kill test-engine harness-tests bench-harness brain-tests bench-brain lab-slow-server check lint types contracts deps style format features bench-judge bench-load aa-demo case-3 kernel-tests static-tests clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -83,6 +83,15 @@ aa-demo: $(VENV)/core ## Twenty A/A comparisons on the demo's real engine (at mo
 
 bench-load: $(VENV)/dev ## This load client beside vllm bench serve, GuideLLM and AIPerf (6 GB of environments on first use)
 	$(BIN)/python -m scripts.bench_load
+
+case-3: $(VENV)/core ## A decode kernel that repeats its set-up: found, merged, proved equal, gain predicted (no GPU)
+	PYTHONPATH=tests $(BIN)/python -m labs.kda_decode
+
+static-tests: $(VENV)/dev ## Twenty kernels: the static probe's figures beside those of ptxas and cuobjdump
+	PYTHONPATH=tests $(BIN)/python -m labs.static_table
+
+kernel-tests: $(VENV)/dev ## Tests of the kernel probes on real kernels (prepares torch and triton once)
+	$(BIN)/python -m pytest -m 'kernels and slow'
 
 clean: ## Remove environments and caches (runs are kept)
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build dist

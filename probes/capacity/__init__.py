@@ -1,0 +1,1 @@
+"""Probes that predict: bytes, operations and limits, from arithmetic alone."""

@@ -1,0 +1,1 @@
+"""Probes of one kernel or one function."""

@@ -1,0 +1,1 @@
+"""Counts what the programs of a kernel repeat: bytes per operand and operations per grid axis."""

@@ -1,0 +1,1 @@
+"""Compiles Triton kernels for graphics cards that are not there and tells what they need of them."""
