@@ -1,0 +1,91 @@
+"""The results of a scan: events seen on the way through a function, exported functions, findings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tree_sitter import Node
+
+HELD = "held"
+RELEASED = "released"
+State = frozenset[str]
+"""Which of HELD and RELEASED are possible at a point."""
+ONLY_HELD: State = frozenset({HELD})
+ONLY_RELEASED: State = frozenset({RELEASED})
+
+
+class Fault(StrEnum):
+    """Kinds of faults."""
+
+    WAIT = "wait-with-gil"
+    PYTHON = "python-without-gil"
+    TINY = "tiny-releases"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A line of a scanned file."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something wrong at a place. `calls`: the call sites that lead there from the exported function, outermost first."""
+
+    fault: Fault
+    at: Place
+    reason: str
+    function: str
+    partly: bool = False
+    calls: tuple[Place, ...] = ()
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Export:
+    """A native callable that Python can call, and how it was bound."""
+
+    name: str
+    function: str
+    kind: str
+    at: Place
+    target: Node
+    scope: str
+    guard: str = ""
+    parameters: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One fault of one exported function: where, why, and the form of a fix. `touches_python`: first such line inside."""
+
+    fault: Fault
+    function: str
+    exported: str
+    binding: str
+    at: Place
+    bound_at: Place
+    reason: str
+    fix: str
+    form: str
+    calls: tuple[Place, ...] = ()
+    more: tuple[Place, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """A scan. `unseen`: exported names whose body is in no scanned file; `damaged`: files that parsed only in part."""
+
+    findings: tuple[Finding, ...]
+    files: int
+    exports: tuple[Export, ...]
+    unseen: tuple[str, ...]
+    damaged: tuple[str, ...]
+    unreadable: tuple[str, ...]
+    wall_s: float = 0.0
