@@ -13,7 +13,17 @@ from tree_sitter import Node
 
 from probes.static.gil_scan import names
 from probes.static.gil_scan.index import Function, Index
-from probes.static.gil_scan.syntax import LOOPS, Callee, arguments_of, bare, callee_of, descend, enclosing, field, text_of
+from probes.static.gil_scan.syntax import (
+    LOOPS,
+    Callee,
+    arguments_of,
+    bare,
+    callee_of,
+    descend,
+    enclosing,
+    field,
+    text_of,
+)
 
 SHORT_US = 50
 _UNITS_US = {"nanoseconds": 1e-3, "microseconds": 1.0, "milliseconds": 1e3, "seconds": 1e6, "ns": 1e-3, "us": 1.0,
@@ -35,8 +45,10 @@ class Effects:
             return scope
         if node.type == "identifier":
             name = text_of(node)
-            return types.get(name) or self._index.field_type(self._index.classes.get(scope), name) or (
-                self._index.globals.get(name, "")
+            return (
+                types.get(name)
+                or self._index.field_type(self._index.classes.get(scope), name)
+                or (self._index.globals.get(name, ""))
             )
         if node.type == "field_expression":
             owner = self._index.class_in(self.type_of(field(node, "argument"), types, scope))
@@ -54,7 +66,9 @@ class Effects:
         if callee.name in ("front", "back", "at", "get", "value", "top", "unwrap") and callee.receiver is not None:
             return self.type_of(callee.receiver, types, scope)
         if callee.path[:1] and callee.path[0] in names.NAMESPACES:
-            return callee.qualified if callee.name in names.OBJECT_NAMES else "py::object" if callee.name == "cast" else ""
+            return (
+                callee.qualified if callee.name in names.OBJECT_NAMES else "py::object" if callee.name == "cast" else ""
+            )
         found = self.resolve(call, callee, types, scope)
         return text_of(field(found[0].node, "type")) if found else ""
 
@@ -109,8 +123,11 @@ class Effects:
         if reason is None:
             return None
         outer = callee.path[:-1]
-        if name in names.PLAIN_WORDS and outer and outer not in ((("",)), ("std",), ("std", "this_thread")) and (
-            outer[-1] not in ("this_thread", "")
+        if (
+            name in names.PLAIN_WORDS
+            and outer
+            and outer not in ((("",)), ("std",), ("std", "this_thread"))
+            and (outer[-1] not in ("this_thread", ""))
         ):
             return None
         if _instant(name, arguments) or "MSG_DONTWAIT" in text_of(call) or "SOCK_NONBLOCK" in text_of(call):
@@ -118,7 +135,7 @@ class Effects:
         return reason
 
     def of_call(self, call: Node, types: Mapping[str, str], scope: str) -> str:
-        """"reads": only looks at shared memory; "writes": assigns something beyond its locals; "" unknown."""
+        """What a call does: "reads" shared memory only, "writes" beyond its own locals, or "" for unknown."""
         callee = callee_of(field(call, "function"))
         found = self.resolve(call, callee, types, scope)
         if not found:
@@ -167,11 +184,14 @@ class Effects:
         return loop is not None and not (numbers and int(numbers[0]) <= 64)
 
 
+_COMMON = frozenset(
+    ["get", "size", "data", "wait", "read", "write", "push", "pop", "load", "store", "join", "begin", "end", "empty", "clear", "reset", "lock", "close", "run", "start", "stop", "send", "recv", "find", "insert", "append", "count", "value", "emplace", "acquire", "release", "item"]
+)
+
+
 def _common(name: str) -> bool:
     """Method names that many unscanned types have too."""
-    return name in {"get", "size", "data", "wait", "read", "write", "push", "pop", "load", "store", "join", "begin", "end",
-                    "empty", "clear", "reset", "lock", "close", "run", "start", "stop", "send", "recv", "find", "insert",
-                    "append", "count", "value", "emplace", "acquire", "release", "item"}  # fmt: skip
+    return name in _COMMON
 
 
 def _instant(name: str, arguments: list[Node]) -> bool:
@@ -179,7 +199,9 @@ def _instant(name: str, arguments: list[Node]) -> bool:
     if not arguments:
         return False
     if name in ("sleep_for", "wait_for", "usleep", "nanosleep"):
-        at = next((i for i in reversed(range(len(arguments))) if _microseconds(name, text_of(arguments[i])) is not None), -1)
+        at = next(
+            (i for i in reversed(range(len(arguments))) if _microseconds(name, text_of(arguments[i])) is not None), -1
+        )
         us = _microseconds(name, text_of(arguments[at])) if at >= 0 else None
         return us is not None and us <= SHORT_US
     if name in ("poll", "zmq_poll", "epoll_wait", "epoll_pwait"):

@@ -123,12 +123,25 @@ class Exports:
 
     def _callable(self, node: Node, name: str, scope: str, guard: str, call: Node, unit: Unit) -> Iterator[Export]:
         node = bare(node) or node
-        kind = "nanobind" if re.search(r"\b(nb::|nanobind)", unit.root.text.decode("utf-8", "replace") if unit.root.text else "") else "pybind11"
+        kind = (
+            "nanobind"
+            if re.search(r"\b(nb::|nanobind)", unit.root.text.decode("utf-8", "replace") if unit.root.text else "")
+            else "pybind11"
+        )
         at = Place(file=unit.name, line=line_of(call) if node.type != "lambda_expression" else line_of(node))
         at = Place(file=unit.name, line=_name_line(call))
         if node.type == "call_expression":
             inner = callee_of(field(node, "function"))
-            if inner.name in ("call_guard", "arg", "doc", "keep_alive", "return_value_policy", "is_operator", "none", "sig"):
+            if inner.name in (
+                "call_guard",
+                "arg",
+                "doc",
+                "keep_alive",
+                "return_value_policy",
+                "is_operator",
+                "none",
+                "sig",
+            ):
                 return
             if inner.name == "cpp_function" or inner.name.startswith("overload") or "_cast" in inner.name:
                 for argument in arguments_of(node):
@@ -144,14 +157,21 @@ class Exports:
         if node.type == "conditional_expression":
             return
         path = path_of(field(node, "argument") if node.type == "pointer_expression" else node)
-        if not path or node.type not in ("pointer_expression", "identifier", "qualified_identifier", "template_function"):
+        if not path or node.type not in (
+            "pointer_expression",
+            "identifier",
+            "qualified_identifier",
+            "template_function",
+        ):
             return
         if node.type == "identifier" and (variable := self._lambda_variable(node)) is not None:
             yield self._export(name, path[-1], kind, at, variable, scope, guard, parameters_of(variable))
             return
         yield from self._named(path, name, kind, at, guard, node)
 
-    def _named(self, path: tuple[str, ...], name: str, kind: str, at: Place, guard: str, node: Node) -> Iterator[Export]:
+    def _named(
+        self, path: tuple[str, ...], name: str, kind: str, at: Place, guard: str, node: Node
+    ) -> Iterator[Export]:
         scope = path[-2] if len(path) > 1 else None
         found = self._index.find(path[-1], scope if scope in self._index.classes else None, None)
         if not found:
@@ -162,7 +182,9 @@ class Exports:
         if len(found) > 1 and wanted:
             found = [f for f in found if all(k.strip("&* ") in wanted for _, k in f.parameters)] or found
         for function in found:
-            yield self._export(name, function.qualified, kind, at, function.node, function.scope, guard, function.parameters)
+            yield self._export(
+                name, function.qualified, kind, at, function.node, function.scope, guard, function.parameters
+            )
 
     def _lambda_variable(self, name: Node) -> Node | None:
         around = enclosing(name, ("function_definition",))
@@ -183,7 +205,16 @@ class Exports:
             return
         count = 0 if templates in ("<>", "") else len(re.split(r",(?![^<]*>)", templates[1:-1]))
         for function in self._index.find(scope, scope, count):
-            yield self._export(f"{scope}.__init__", f"{scope}::{scope}", "pybind11", at, function.node, scope, guard, function.parameters)
+            yield self._export(
+                f"{scope}.__init__",
+                f"{scope}::{scope}",
+                "pybind11",
+                at,
+                function.node,
+                scope,
+                guard,
+                function.parameters,
+            )
 
     def _destructor(self, templates: str, call: Node, unit: Unit) -> Iterator[Export]:
         scope = re.split(r"[,<>]", templates[1:])[0].split("::")[-1].strip()
@@ -192,14 +223,16 @@ class Exports:
             yield self._export(f"{scope}.__del__", f"{scope}::~{scope}", "pybind11", at, function.node, scope, "", ())
 
     def _of_table(self, entry: Node, unit: Unit) -> Iterator[Export]:
-        """`{"name", function, METH_…}` of a PyMethodDef table, `{Py_tp_…, function}` and `.tp_… = function` of a type."""
+        """`{"name", function, METH_…}` of a PyMethodDef table; `{Py_tp_…, function}`, `.tp_… = function` of a type."""
         values = [child for child in entry.named_children if child.type != "comment"]
         at = Place(file=unit.name, line=line_of(entry))
         if len(values) >= 3 and "string_literal" in values[0].type and "METH_" in text_of(values[2]):
             yield from self._table_function(values[1], text_of(values[0]).strip('"'), at)
         elif len(values) == 2 and _SLOT.match(text_of(values[0])):
             yield from self._table_function(values[1], text_of(values[0]), at)
-        designated = {text_of(field(v, "designator")): field(v, "value") for v in values if v.type == "initializer_pair"}
+        designated = {
+            text_of(field(v, "designator")): field(v, "value") for v in values if v.type == "initializer_pair"
+        }
         method, name = designated.get(".ml_meth"), designated.get(".ml_name")
         if method is not None:
             yield from self._table_function(method, text_of(name).strip('"'), at)
@@ -216,7 +249,9 @@ class Exports:
             return
         functions: list[Function] = self._index.find(path[-1], None, None)
         for function in functions:
-            yield self._export(name, function.qualified, "cpython", at, function.node, function.scope, "", function.parameters)
+            yield self._export(
+                name, function.qualified, "cpython", at, function.node, function.scope, "", function.parameters
+            )
         if not functions and text_of(inner) not in ("nullptr", "NULL", "0"):
             self.unseen.append(name)
 
@@ -224,7 +259,16 @@ class Exports:
         self, name: str, function: str, kind: str, at: Place, target: Node, scope: str, guard: str,
         parameters: tuple[tuple[str, str], ...],
     ) -> Export:  # fmt: skip
-        return Export(name=name, function=function, kind=kind, at=at, target=target, scope=scope, guard=guard, parameters=parameters)
+        return Export(
+            name=name,
+            function=function,
+            kind=kind,
+            at=at,
+            target=target,
+            scope=scope,
+            guard=guard,
+            parameters=parameters,
+        )
 
 
 def enclosing_cast(node: Node) -> str:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field as new
+from dataclasses import dataclass
+from dataclasses import field as new
 
 from tree_sitter import Node
 
@@ -100,7 +101,9 @@ class Index:
             return
         if body is None:
             body = next((child for child in node.named_children if child.type == "try_statement"), None)
-        if body is None or re.match(r".{0,300}?\b__(global|device)__\b(?!.*__host__)", text_of(node)[: 400].split("{")[0]):
+        if body is None or re.match(
+            r".{0,300}?\b__(global|device)__\b(?!.*__host__)", text_of(node)[:400].split("{")[0]
+        ):
             return
         path = path_of(named)
         around = enclosing(node, CLASS_KINDS)
@@ -142,7 +145,7 @@ class Index:
         return ""
 
     def guard(self, kind: str, depth: int = 0) -> str:
-        """"release", "acquire" or "" for objects of a type; aliases and wrapping classes are followed."""
+        """What objects of a type do: "release", "acquire" or ""; aliases and wrapping classes are followed."""
         if names.RELEASE.search(kind):
             return "release"
         if names.ACQUIRE.search(kind):
@@ -174,7 +177,7 @@ class Index:
         return next((t for base in known.bases if (t := self.field_type(self.classes.get(base), name, depth + 1))), "")
 
     def find(self, name: str, scope: str | None, arity: int | None) -> list[Function]:
-        """Functions with this name, in this class or its relatives if `scope` is given, that can take so many arguments."""
+        """Functions with this name, in the class `scope` or its relatives if given, that can take so many arguments."""
         found = self.functions.get(name, [])
         if scope is not None:
             family = self._family(scope)

@@ -3,7 +3,8 @@
 Each way out (condition, `break`, `return`, `throw`) is traced to what it depends on: something that the loop advances
 (counter, iterator, list node, consumed input), or memory and calls that only somebody else can change. A limit by the
 clock does not make a wait bounded: it is a wait of that length.
-Covered: C++ loops with the data flow inside the loop. Not covered: proofs of termination; what cannot be told is no wait.
+Covered: C++ loops with the data flow inside the loop. Not covered: proofs of termination; what cannot be told is no
+wait.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ class _Ways:
 
     def _leaves_at_once(self, body: Node) -> bool:
         statements = body.named_children if body.type == "compound_statement" else [body]
-        if any("continue_statement" == n.type for n in descend(body)):
+        if any(n.type == "continue_statement" for n in descend(body)):
             return False
         return any(s.type in ("break_statement", "return_statement", "throw_statement") for s in statements)
 
@@ -209,7 +210,9 @@ class _Ways:
             return Exit.PROGRESS
         if node.type == "conditional_expression" or node.named_child_count:
             kinds = {self._depends(child, seen) for child in node.named_children if not _constant(child)}
-            return next((k for k in (Exit.PROGRESS, Exit.FOREIGN, Exit.CLOCK, Exit.UNKNOWN) if k in kinds), Exit.UNKNOWN)
+            return next(
+                (k for k in (Exit.PROGRESS, Exit.FOREIGN, Exit.CLOCK, Exit.UNKNOWN) if k in kinds), Exit.UNKNOWN
+            )
         return Exit.UNKNOWN
 
     def _value(self, node: Node, seen: frozenset[str]) -> Exit:
@@ -233,7 +236,9 @@ class _Ways:
     def _unchanged(self, node: Node) -> Exit:
         """Nothing here changes it: somebody else must, unless it is a constant."""
         text = text_of(node)
-        if re.fullmatch(r"k?[A-Z][A-Z0-9_]*|[\w:]*::[\w]*", text) or re.search(r"\bconst\b|constexpr", self.known.type_of(node)):
+        if re.fullmatch(r"k?[A-Z][A-Z0-9_]*|[\w:]*::[\w]*", text) or re.search(
+            r"\bconst\b|constexpr", self.known.type_of(node)
+        ):
             return Exit.UNKNOWN
         return Exit.FOREIGN
 
@@ -276,7 +281,9 @@ class _Ways:
         return _base(node) not in self.sources and _base(node) != key
 
     def _shared(self, node: Node) -> bool:
-        return _key(node) not in self.sources and re.search(r"\batomic|\bvolatile\b", self.known.type_of(node)) is not None
+        return (
+            _key(node) not in self.sources and re.search(r"\batomic|\bvolatile\b", self.known.type_of(node)) is not None
+        )
 
     def _call(self, node: Node, seen: frozenset[str]) -> Exit:
         callee = callee_of(field(node, "function"))
@@ -307,13 +314,17 @@ class _Ways:
             if names.TAKES.match(callee.name):
                 return Exit.PROGRESS
             quiet = re.match(r"^(is_?|has_?|size$|empty$|count|num_?|get_?)", callee.name) is not None
-            return Exit.FOREIGN if (quiet and not others and not self._may_change(key, key)) or self.pauses else Exit.UNKNOWN
+            return (
+                Exit.FOREIGN
+                if (quiet and not others and not self._may_change(key, key)) or self.pauses
+                else Exit.UNKNOWN
+            )
         if names.TAKES.match(callee.name) or moved:
             return Exit.PROGRESS
         return Exit.FOREIGN if self.pauses else Exit.UNKNOWN
 
     def _atomic(self, node: Node, name: str, moved: set[str]) -> Exit:
-        """A compare-exchange that recomputes what it wants is a lock-free update; one that waits for a value is a lock."""
+        """A compare-exchange that recomputes what it wants is a lock-free update; one that waits is a lock."""
         if not name.startswith("compare_exchange"):
             return Exit.PROGRESS if moved else Exit.FOREIGN
         expected = _key(bare(next(iter(arguments_of(node)), None)))

@@ -115,7 +115,8 @@ def _arguments(text: str, at: int) -> tuple[list[str] | None, int]:
         at += 1
     if at >= len(text) or text[at] != "(":
         return None, at
-    parts, depth, start = [], 0, at + 1
+    parts: list[str] = []
+    depth, start = 0, at + 1
     for index, character in _characters(text, at):
         depth += (character in "([{") - (character in ")]}")
         if depth == 0:

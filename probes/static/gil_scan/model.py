@@ -36,7 +36,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something wrong at a place. `calls`: the call sites that lead there from the exported function, outermost first."""
+    """Something wrong at a place. `calls`: the call sites that lead there from the export, outermost first."""
 
     fault: Fault
     at: Place
@@ -63,7 +63,11 @@ class Export:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One fault of one exported function: where, why, and the form of a fix. `touches_python`: first such line inside."""
+    """One fault of one exported function: where, why, and the form of a fix.
+
+    `fix_at` and `guard`: the line where the function's body begins and the statement to put first in it, where the fix
+    is mechanical.
+    """
 
     fault: Fault
     function: str
@@ -74,6 +78,8 @@ class Finding:
     reason: str
     fix: str
     form: str
+    fix_at: Place | None = None
+    guard: str = ""
     calls: tuple[Place, ...] = ()
     more: tuple[Place, ...] = ()
 

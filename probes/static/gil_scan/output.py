@@ -37,7 +37,12 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "file": finding.at.file,
         "line": finding.at.line,
         "reason": finding.reason,
-        "fix": {"form": finding.form, "text": finding.fix},
+        "fix": {
+            "form": finding.form,
+            "text": finding.fix,
+            "guard": finding.guard,
+            "at": _place(finding.fix_at) if finding.fix_at else None,
+        },
         "bound_at": _place(finding.bound_at),
         "calls": [_place(place) for place in finding.calls],
         "also_at": [_place(place) for place in finding.more],
@@ -58,11 +63,13 @@ def lines(report: Report) -> list[str]:
         shown.append(f"    fix   {finding.fix}")
     count = len(report.findings)
     shown.append(
-        f"{count or 'no'} finding{'s' * (count != 1)} in {len(report.exports)} exported functions of {report.files} files"
-        f" ({report.wall_s:.2f} s)"
+        f"{count or 'no'} finding{'s' * (count != 1)} in {len(report.exports)} exported functions "
+        f"of {report.files} files ({report.wall_s:.2f} s)"
     )
     if report.unseen:
-        shown.append(f"not looked into, no source here: {', '.join(report.unseen[:12])}{' …' * (len(report.unseen) > 12)}")
+        shown.append(
+            f"not looked into, no source here: {', '.join(report.unseen[:12])}{' …' * (len(report.unseen) > 12)}"
+        )
     if report.damaged:
         shown.append(f"parsed in part: {', '.join(report.damaged)}")
     return shown + [f"not read: {why}" for why in report.unreadable]

@@ -34,6 +34,8 @@ def of_call(callee: Callee, receiver_type: str, variable_type: str) -> str | Non
         return None
     if not (is_object(receiver_type) or names.HANDLE_TYPE.search(receiver_type)) or "PyObject" in receiver_type:
         return None
-    if callee.name in names.RAW_METHODS and (names.RAW_ON.search(receiver_type) or callee.name in ("ptr", "is", "is_none")):
+    if callee.name in names.RAW_METHODS and (
+        names.RAW_ON.search(receiver_type) or callee.name in ("ptr", "is", "is_none")
+    ):
         return None
     return f"uses a Python object ({callee.name})"

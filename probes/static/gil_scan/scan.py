@@ -12,11 +12,11 @@ from pathlib import Path
 
 from probes.static.gil_scan import python_use
 from probes.static.gil_scan.exports import Exports
-from probes.static.gil_scan.fixes import fix_of
+from probes.static.gil_scan.fixes import fix_of, guard_of
 from probes.static.gil_scan.index import Index, Unit
 from probes.static.gil_scan.macros import macros_of, prepare
 from probes.static.gil_scan.model import ONLY_HELD, ONLY_RELEASED, Event, Export, Fault, Finding, Place, Report
-from probes.static.gil_scan.syntax import parse
+from probes.static.gil_scan.syntax import field, line_of, parse
 from probes.static.gil_scan.walk import Walker
 
 SUFFIXES = frozenset({".c", ".cc", ".cpp", ".cxx", ".cu", ".h", ".hh", ".hpp", ".hxx", ".cuh", ".inl", ".ipp"})
@@ -87,7 +87,7 @@ def _findings(export: Export, walker: Walker) -> list[Finding]:
     for fault in Fault:
         mine = list(dict.fromkeys(event for event in events if event.fault is fault))
         if mine:
-            found.append(_finding(export, fault, mine))
+            found.append(_finding(export, fault, mine, file, walker))
     return found
 
 
@@ -97,19 +97,25 @@ def _arguments(export: Export, file: str) -> list[Event]:
         return []
     at = Place(file=file, line=export.target.start_point[0] + 1)
     return [
-        Event(fault=Fault.PYTHON, at=at, reason=f"call_guard: the argument {name or kind} is copied and dropped without the GIL",
-              function=export.function)
+        Event(
+            fault=Fault.PYTHON, at=at, function=export.function,
+            reason=f"call_guard: the argument {name or kind} is copied and dropped without the GIL",
+        )
         for name, kind in export.parameters
         if python_use.makes_object(kind)
     ]  # fmt: skip
 
 
-def _finding(export: Export, fault: Fault, events: list[Event]) -> Finding:
+def _finding(export: Export, fault: Fault, events: list[Event], file: str, walker: Walker) -> Finding:
     first = events[0]
-    form, fix = fix_of(export, first)
+    form, fix = fix_of(export, first, called_inside=export.function.split("::")[-1] in walker.called)
+    body = field(export.target, "body")
+    mechanical = form == "top" and body is not None
     reason = f"{first.reason}, with the GIL still held on one path" if first.partly else first.reason
     places = list(dict.fromkeys(event.at for event in events))
     return Finding(
         fault=fault, function=export.function, exported=export.name, binding=export.kind, at=first.at,
         bound_at=export.at, reason=reason, fix=fix, form=form, calls=first.calls, more=tuple(places[1:]),
+        fix_at=Place(file=file, line=line_of(body)) if mechanical and body is not None else None,
+        guard=guard_of(export) if mechanical else "",
     )  # fmt: skip

@@ -76,7 +76,9 @@ def bare(node: Node | None) -> Node | None:
 
 
 def _is_cast(function: Node | None) -> bool:
-    return function is not None and re.match(r"(static|reinterpret|const|dynamic)_cast\b", text_of(function)) is not None
+    return (
+        function is not None and re.match(r"(static|reinterpret|const|dynamic)_cast\b", text_of(function)) is not None
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,17 +1,18 @@
 """Follows the GIL through a function, path by path and into the functions it calls.
 
 At each point the possible states are HELD, RELEASED or both (a release on one path only). Guards are scopes; a call is
-followed into its body in the state of the call site, so a release in the caller counts and a wait two levels down is seen.
-Covered: RAII guards and classes that wrap them, optional and smart-pointer guards, SaveThread/RestoreThread, GILState,
-lambdas called directly or handed to a function that calls them, threads started (their bodies run without the GIL).
-Not covered: exceptions between two states, recursion (one turn is followed), calls through function pointers.
+followed into its body in the state of the call site, so a release in the caller counts and a wait two levels down is
+seen. Covered: RAII guards and classes that wrap them, optional and smart-pointer guards, SaveThread/RestoreThread,
+GILState, lambdas called directly or handed to a function that calls them, threads started (their bodies run without the
+GIL). Not covered: exceptions between two states, recursion (one turn is followed), calls through function pointers.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field as new
+from dataclasses import dataclass
+from dataclasses import field as new
 
 from tree_sitter import Node
 
@@ -77,6 +78,12 @@ class Walker:
     def __init__(self, index: Index) -> None:
         self.index = index
         self.effects = Effects(index)
+        self.called = frozenset(
+            callee_of(field(node, "function")).name
+            for unit in index.units
+            for node in descend(unit.root)
+            if node.type == "call_expression"
+        )
         self._done: dict[tuple[int, State], Summary] = {}
         self._under_way: set[tuple[int, State]] = set()
 
@@ -84,7 +91,7 @@ class Walker:
         self, node: Node, state: State, *, name: str, file: str, scope: str, outer: Frame | None = None,
         bound: dict[str, Node] | None = None, depth: int = 0,
     ) -> Summary:  # fmt: skip
-        """Walk a function or lambda. `bound`: lambdas given for its parameters; `outer`: the frame that a lambda sees."""
+        """Walk a function or lambda. `bound`: lambdas for its parameters; `outer`: the frame that a lambda sees."""
         key = (node.id, state)
         plain = outer is None and not bound
         if plain and key in self._done:
@@ -150,7 +157,9 @@ class Walker:
                 continue
             frame.tiny += 1
             if frame.loop or frame.tiny >= 3:
-                self._event(frame, Fault.TINY, node, "gives up and takes back the GIL for a few instructions, again and again")
+                self._event(
+                    frame, Fault.TINY, node, "gives up and takes back the GIL for a few instructions, again and again"
+                )
 
     def _on_declaration(self, node: Node, state: State, frame: Frame) -> State:
         kind = text_of(field(node, "type"))
@@ -182,7 +191,11 @@ class Walker:
             frame.types[name] = self.effects.type_of(value, frame.types, frame.scope) or kind
         if guard:
             return self._guard(node, child, name, kind, guard, state, frame)
-        if state == ONLY_RELEASED and python_use.makes_object(self.index.resolve_type(kind)) and "&" not in text_of(child).split("=")[0]:
+        if (
+            state == ONLY_RELEASED
+            and python_use.makes_object(self.index.resolve_type(kind))
+            and "&" not in text_of(child).split("=")[0]
+        ):
             self._event(frame, Fault.PYTHON, node, f"makes a {kind}")
         return state
 
@@ -201,7 +214,9 @@ class Walker:
         if guard == "acquire":
             return ONLY_HELD
         if state == ONLY_RELEASED:
-            self._event(frame, Fault.PYTHON, node, "releases the GIL although it is released already: the process aborts")
+            self._event(
+                frame, Fault.PYTHON, node, "releases the GIL although it is released already: the process aborts"
+            )
         frame.releases.append(frame.branch)
         return ONLY_RELEASED
 
@@ -424,7 +439,9 @@ class Walker:
         name = text_of(bare(field(call, "function")))
         if name in frame.lambdas:
             return self._lambda(frame.lambdas[name], call, state, frame)
-        receiver = self.effects.type_of(callee.receiver, frame.types, frame.scope) if callee.receiver is not None else ""
+        receiver = (
+            self.effects.type_of(callee.receiver, frame.types, frame.scope) if callee.receiver is not None else ""
+        )
         touch = python_use.of_call(callee, self.index.resolve_type(receiver), frame.types.get(callee.name, ""))
         if touch is not None:
             frame.heavy = True

@@ -32,7 +32,9 @@ class Score:
         return len(self.found) / max(1, len(self.found) + len(self.missed))
 
     def __str__(self) -> str:
-        return f"precision {self.precision:.3f}, recall {self.recall:.3f} over {len(self.found) + len(self.missed)} faults"
+        return (
+            f"precision {self.precision:.3f}, recall {self.recall:.3f} over {len(self.found) + len(self.missed)} faults"
+        )
 
 
 def files(*folders: str) -> list[Path]:
