@@ -184,9 +184,11 @@ class Effects:
         return loop is not None and not (numbers and int(numbers[0]) <= 64)
 
 
-_COMMON = frozenset(
-    ["get", "size", "data", "wait", "read", "write", "push", "pop", "load", "store", "join", "begin", "end", "empty", "clear", "reset", "lock", "close", "run", "start", "stop", "send", "recv", "find", "insert", "append", "count", "value", "emplace", "acquire", "release", "item"]
-)
+_COMMON = frozenset({
+    "get", "size", "data", "wait", "read", "write", "push", "pop", "load", "store", "join", "begin", "end", "empty",
+    "clear", "reset", "lock", "close", "run", "start", "stop", "send", "recv", "find", "insert", "append", "count",
+    "value", "emplace", "acquire", "release", "item",
+})  # fmt: skip
 
 
 def _common(name: str) -> bool:

@@ -152,7 +152,7 @@ class _Ways:
         callee = callee_of(field(call, "function"))
         if callee.receiver is not None:
             self.touched.setdefault(_key(bare(callee.receiver)), []).append(callee.name)
-        if names.PAUSES.search(text_of(call)):
+        if names.PAUSES.search(text_of(call)) or names.FOREIGN_READS.search(callee.name):
             return
         for argument in arguments_of(call):
             inner = bare(argument)

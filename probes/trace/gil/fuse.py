@@ -19,10 +19,14 @@ from probes.trace.gil.ruleouts import percentile
 from probes.trace.gil.spy import Holder, holders
 
 NAME = "trace.gil"
-HELD = 0.3
-"""Share of the time that a place must hold the GIL to be named."""
+HELD = 0.4
+"""Share of the samples with a holder that a place must have to be named."""
+HELD_OF_TIME = 0.05
+"""… and of all samples that were due. It is low because py-spy skips samples where processors are short."""
+MIN_SAMPLES = 20
 WAIT_S = 0.001
-"""Median wait from which a thread is a victim."""
+WAIT_SHARE = 0.1
+"""A thread that waits for so much of its time is a victim. Most takes are free, so that a median says nothing."""
 LATE_RATIO = 2.5
 FUTEX = 0.3
 CONTENTION = 0.3
@@ -48,8 +52,9 @@ def holder_of(signals: Signals) -> Holder | None:
         return None
     found = [holder for holder in holders(signals.spied.stacks) if holder.thread != AGENT]
     chosen = found[0] if found else None
-    long = chosen is not None and chosen.samples / signals.spied.taken >= HELD
-    return chosen if long else None
+    if chosen is None or chosen.samples < MIN_SAMPLES or chosen.share < HELD:
+        return None
+    return chosen if chosen.samples / signals.spied.taken >= HELD_OF_TIME else None
 
 
 def victim_of(signals: Signals, holder: Holder | None) -> Victim | None:
@@ -60,7 +65,7 @@ def victim_of(signals: Signals, holder: Holder | None) -> Victim | None:
         if waits_s and name != AGENT and (holder is None or name != holder.thread):
             found.append(_victim(name, waits_s, signals.seconds, "uprobes on take_gil"))
     chosen = max(found, key=lambda victim: victim.share, default=None)
-    if chosen is not None and chosen.p90_s >= WAIT_S:
+    if chosen is not None and chosen.share >= WAIT_SHARE and chosen.p99_s >= WAIT_S:
         return chosen
     blocked = [task for task in signals.tasks if task.futex_share >= FUTEX and task.tid != signals.pid]
     named = [task for task in blocked if signals.threads.get(task.tid, AGENT) != AGENT]
