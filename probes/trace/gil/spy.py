@@ -20,7 +20,9 @@ RATE_HZ = 200
 _FRAME = re.compile(r"^(?P<function>.+?) \((?P<file>[^()]*?)(?::(?P<line>\d+))?\)$")
 _EVALUATION = re.compile(r"^(_Py|Py|_?PyEval|cfunction_|method_vectorcall|vectorcall|object_vacall|builtin_)")
 _GLUE = re.compile(r"^(?:const )?(pybind11|nanobind|std|__gnu_cxx|torch::PythonArgParser)::")
-_SYSTEM = re.compile(r"^(lib(c|m|pthread|stdc\+\+|python)|ld-linux|python)[.\d-]|^(pybind11|nb_\w+)\.(h|cpp)$")
+_SYSTEM = re.compile(
+    r"^(lib(c|m|pthread|stdc\+\+|python|ffi)|ld-linux|python|_ctypes)[.\d-]|^_?ctypes|^(pybind11|nb_\w+)\.(h|cpp)$"
+)
 _PYTHON_FILE = re.compile(r"(\.py$|^<)")
 
 
@@ -180,5 +182,5 @@ def _place(frames: Sequence[Frame]) -> tuple[Frame, str]:
     named = [f for f in own if f.line is not None]
     # The outermost of the extension's own functions: what it calls may be inlined and changes from sample to sample.
     nothing = Frame(function="?", file="", line=None)
-    chosen = next(iter(named or own or below), frames[last] if python else nothing)
+    chosen = next(iter(named or own or below[-1:]), frames[last] if python else nothing)
     return chosen, caller

@@ -20,7 +20,7 @@ sys.path[:0] = [str(ROOT), str(HERE)]
 
 from build import BuildError  # noqa: E402
 from patching import patched, placebo  # noqa: E402
-from variants import SOURCE, EngineDied, Settings, Variant, engines, interleave  # noqa: E402
+from variants import SOURCE, EngineDied, Settings, Variant, engines, interleave, looked  # noqa: E402
 
 from infra_agent.judge.estimate import estimate  # noqa: E402
 from probes.base import Observation, Rung  # noqa: E402
@@ -28,7 +28,6 @@ from probes.causes import Cause, Suspicion, Trial, Trials, establish, observe  #
 from probes.static.gil_scan.output import document  # noqa: E402
 from probes.static.gil_scan.scan import scan  # noqa: E402
 from probes.trace.gil import fuse  # noqa: E402
-from probes.trace.gil.look import Signals, look  # noqa: E402
 
 LIMIT = 0.05
 NAMES = ("stock", "patched", "restored", "placebo")
@@ -86,15 +85,6 @@ def copied(source: Path, folder: Path) -> Path:
     """The source put back: another file with the same text."""
     folder.mkdir()
     return Path(shutil.copy(source, folder))
-
-
-def looked(variant: Variant, seconds: float) -> Signals:
-    """The probe on a loaded engine, outside of every measured window."""
-    variant.start(seconds=seconds * 14 + 10, transfer=True)
-    time.sleep(1)
-    signals = look(variant.process.pid, seconds, variant.agent)
-    variant.answer()
-    return signals
 
 
 def interval(variant: Variant) -> dict[str, float]:

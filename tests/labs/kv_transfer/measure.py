@@ -50,6 +50,7 @@ def result(variant: Variant, source: Path) -> dict[str, Any]:
     return {
         "version": 1,
         "quantities": [
+            {"name": "prefill_kept", "unit": "1", "samples": [1 - gap for gap in variant.gaps]},
             {"name": "transfer_gap", "unit": "1", "samples": variant.gaps},
             {"name": "prefill_alone_tok_per_s", "unit": "tok/s", "samples": variant.alone},
             {"name": "prefill_with_transfer_tok_per_s", "unit": "tok/s", "samples": variant.together},

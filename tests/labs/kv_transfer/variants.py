@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,7 @@ sys.path.insert(0, str(HERE))
 from build import build  # noqa: E402  (the lab is used from several places, without installation)
 
 from probes.trace.gil import control  # noqa: E402
+from probes.trace.gil.look import Signals, look  # noqa: E402
 
 SOURCE = HERE / "native" / "wire.cpp"
 ANSWER_S = 180.0
@@ -173,6 +175,15 @@ def interleave(variants: Sequence[Variant], blocks: int, layers: int, seed: int)
     for _ in range(blocks):
         for variant in make.sample(list(variants), len(variants)):
             variant.block(layers, make.sample([False, True], 2))
+
+
+def looked(variant: Variant, seconds: float) -> Signals:
+    """The probe on a loaded engine, outside of every measured window."""
+    variant.start(seconds=seconds * 14 + 10, transfer=True)
+    time.sleep(1)
+    signals = look(variant.process.pid, seconds, variant.agent)
+    variant.answer()
+    return signals
 
 
 def digest(path: Path) -> str:

@@ -68,7 +68,7 @@ def test_a_release_only_in_another_branch_does_not_help() -> None:
 def test_a_wait_is_named_at_its_own_line_with_the_calls_that_lead_to_it() -> None:
     report = scan(CORPUS / "faulty" / "02_two_levels_down.cpp")
     (finding,) = report.findings
-    assert [place.line for place in finding.calls] == [15, 11]
+    assert [place.line for place in finding.calls] == [16, 12]
 
 
 def test_files_are_scanned_together_so_that_a_wait_in_another_file_is_found() -> None:
