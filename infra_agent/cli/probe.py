@@ -26,6 +26,18 @@ PROBES = (
         "python -m probes.numeric.answers",
     ),
     ("overlap", "events", "how many requests decode at the same time, from the time stamps of their chunks", ""),
+    (
+        "gil-scan",
+        "static",
+        "C++ bindings: native functions that wait with Python's GIL held, and Python objects used without it",
+        "python -m probes.static.gil_scan",
+    ),
+    (
+        "gil",
+        "trace",
+        "who holds the GIL of a running program, which thread waits for it, and what it is not",
+        "python -m probes.trace.gil",
+    ),
     ("engagement", "static", "is a changed parameter in effect in the running engine", ""),
 )
 

@@ -22,6 +22,7 @@ from probes.static.gil_scan.syntax import (
     descend,
     enclosing,
     field,
+    path_of,
     text_of,
 )
 
@@ -43,6 +44,8 @@ class Effects:
             return ""
         if node.type == "this":
             return scope
+        if node.type == "qualified_identifier":
+            return self._qualified(path_of(node))
         if node.type == "identifier":
             name = text_of(node)
             return (
@@ -58,6 +61,11 @@ class Effects:
         if node.type == "call_expression":
             return self._result(node, types, scope)
         return ""
+
+    def _qualified(self, path: tuple[str, ...]) -> str:
+        """A static member or a variable of a namespace."""
+        owner = self._index.classes.get(path[-2]) if len(path) > 1 else None
+        return self._index.field_type(owner, path[-1]) or self._index.globals.get(path[-1], "") if path else ""
 
     def _result(self, call: Node, types: Mapping[str, str], scope: str) -> str:
         callee = callee_of(field(call, "function"))
@@ -94,11 +102,11 @@ class Effects:
         mine = self._index.find(callee.name, scope, arity) if scope else []
         return mine or [f for f in self._index.find(callee.name, None, arity) if f.scope not in self._index.classes]
 
-    def wait(self, call: Node, callee: Callee, receiver: str) -> str | None:
+    def wait(self, call: Node, callee: Callee, receiver: str, types: Mapping[str, str], scope: str) -> str | None:
         """Why a call of something that is not scanned can block, or None."""
         arguments = arguments_of(call)
         if callee.receiver is None:
-            return self._free_wait(call, callee, arguments)
+            return self._free_wait(call, callee, arguments, types, scope)
         receiver = f"{self._index.resolve_type(receiver)} {text_of(callee.receiver)}"
         if callee.name in names.FUTURE_METHODS:
             return "waits for another thread" if names.FUTURE_TYPES.search(receiver) and not arguments else None
@@ -115,8 +123,13 @@ class Effects:
             return None
         return names.METHOD_WAITS[callee.name]
 
-    def _free_wait(self, call: Node, callee: Callee, arguments: list[Node]) -> str | None:
+    def _free_wait(
+        self, call: Node, callee: Callee, arguments: list[Node], types: Mapping[str, str], scope: str
+    ) -> str | None:
         name = callee.name
+        if name == "getline" and arguments:
+            source = f"{text_of(arguments[0])} {self.type_of(arguments[0], types, scope)}"
+            return names.WAIT_CALLS[name] if re.search(r"\bcin\b|ifstream|fstream|\*\*|FILE|socket", source) else None
         if name == "synchronize" and len(callee.path) > 1:
             return names.METHOD_WAITS[name]
         reason = names.WAIT_CALLS.get(name)

@@ -8,7 +8,8 @@ Not covered: Cython, SWIG, Boost.Python; TORCH_LIBRARY operators (their caller h
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from tree_sitter import Node
 
@@ -31,6 +32,28 @@ from probes.static.gil_scan.syntax import (
 _DEF = re.compile(r"^def(_\w+)?$")
 _CLASS = re.compile(r"\bclass_\s*<\s*([\w:]+)")
 _SLOT = re.compile(r"^(Py_)?(tp|nb|sq|mp|am|bf)_\w+$")
+
+
+_UNWRAPPED = frozenset({
+    "cpp_function", "function", "mem_fn", "bind", "bind_front", "ref", "cref", "overload_cast", "const_", "is_method",
+})  # fmt: skip
+
+
+class Binding(NamedTuple):
+    """One `.def` on the way to its function."""
+
+    name: str
+    scope: str
+    guard: str
+    kind: str
+    at: Place
+
+    def export(self, function: str, target: Node, scope: str, bound: Mapping[str, Node] | None = None) -> Export:
+        """The export of a function or lambda."""
+        return Export(
+            name=self.name, function=function, kind=self.kind, at=self.at, target=target, scope=scope,
+            guard=self.guard, parameters=parameters_of(target), bound=dict(bound or {}),
+        )  # fmt: skip
 
 
 class Exports:
@@ -122,69 +145,72 @@ class Exports:
         return ""
 
     def _callable(self, node: Node, name: str, scope: str, guard: str, call: Node, unit: Unit) -> Iterator[Export]:
+        """Exports of one argument of a `.def`: a function, a lambda, or something around one."""
         node = bare(node) or node
-        kind = (
-            "nanobind"
-            if re.search(r"\b(nb::|nanobind)", unit.root.text.decode("utf-8", "replace") if unit.root.text else "")
-            else "pybind11"
-        )
-        at = Place(file=unit.name, line=line_of(call) if node.type != "lambda_expression" else line_of(node))
-        at = Place(file=unit.name, line=_name_line(call))
+        made = Binding(name, scope, guard, self._kind(unit), Place(file=unit.name, line=_name_line(call)))
         if node.type == "call_expression":
-            inner = callee_of(field(node, "function"))
-            if inner.name in (
-                "call_guard",
-                "arg",
-                "doc",
-                "keep_alive",
-                "return_value_policy",
-                "is_operator",
-                "none",
-                "sig",
-            ):
-                return
-            if inner.name == "cpp_function" or inner.name.startswith("overload") or "_cast" in inner.name:
-                for argument in arguments_of(node):
-                    guard = guard or self._guard(arguments_of(node))
-                    yield from self._callable(argument, name, scope, guard, call, unit)
-                return
-            if self._index.functions.get(inner.name):
-                yield self._export(name, inner.name, kind, at, node, scope, guard, ())
-            return
-        if node.type == "lambda_expression":
-            yield self._export(name, f"lambda for {name}", kind, at, node, scope, guard, parameters_of(node))
-            return
-        if node.type == "conditional_expression":
-            return
-        path = path_of(field(node, "argument") if node.type == "pointer_expression" else node)
-        if not path or node.type not in (
-            "pointer_expression",
-            "identifier",
-            "qualified_identifier",
-            "template_function",
-        ):
-            return
-        if node.type == "identifier" and (variable := self._lambda_variable(node)) is not None:
-            yield self._export(name, path[-1], kind, at, variable, scope, guard, parameters_of(variable))
-            return
-        yield from self._named(path, name, kind, at, guard, node)
+            yield from self._around(node, made, call, unit)
+        elif node.type == "lambda_expression":
+            yield made.export(f"lambda for {name}", node, scope)
+        elif node.type == "compound_literal_expression":
+            yield from self._functor(text_of(field(node, "type")), made)
+        elif node.type == "identifier" and (variable := self._lambda_variable(node)) is not None:
+            yield made.export(text_of(node), variable, scope)
+        elif node.type in ("pointer_expression", "identifier", "qualified_identifier", "template_function"):
+            path = path_of(field(node, "argument") if node.type == "pointer_expression" else node)
+            if path:
+                yield from self._named(path, made, node)
 
-    def _named(
-        self, path: tuple[str, ...], name: str, kind: str, at: Place, guard: str, node: Node
-    ) -> Iterator[Export]:
+    def _around(self, node: Node, made: Binding, call: Node, unit: Unit) -> Iterator[Export]:
+        """A call as argument: a cast or wrapper of the library's, a functor, or a function that returns a lambda."""
+        inner = callee_of(field(node, "function"))
+        if inner.name in _UNWRAPPED or "_cast" in inner.name:
+            guard = made.guard or self._guard(arguments_of(node))
+            for argument in arguments_of(node)[:1]:
+                yield from self._callable(argument, made.name, made.scope, guard, call, unit)
+            return
+        if inner.name in self._index.classes:
+            yield from self._functor(inner.name, made)
+        for function in self._index.functions.get(inner.name, ()):
+            lambdas = [n for n in descend(function.body) if n.type == "lambda_expression"]
+            given = dict(zip((name for name, _ in function.parameters), arguments_of(node), strict=False))
+            bound = {name: target for name, value in given.items() if (target := self._target(value)) is not None}
+            for returned in lambdas[:1]:
+                yield made.export(
+                    next((text_of(v).strip("&") for v in given.values()), inner.name), returned, "", bound
+                )
+
+    def _target(self, value: Node) -> Node | None:
+        """The function or lambda that an argument names."""
+        value = bare(value) or value
+        if value.type == "lambda_expression":
+            return value
+        path = path_of(field(value, "argument") if value.type == "pointer_expression" else value)
+        scope = path[-2] if len(path) > 1 and path[-2] in self._index.classes else None
+        found = self._index.find(path[-1], scope, None) if path else []
+        return found[0].node if found else None
+
+    def _functor(self, name: str, made: Binding) -> Iterator[Export]:
+        for function in self._index.find("operator()", name.split("::")[-1], None):
+            yield made.export(function.qualified, function.node, function.scope)
+
+    @staticmethod
+    def _kind(unit: Unit) -> str:
+        text = unit.root.text.decode("utf-8", "replace") if unit.root.text else ""
+        return "nanobind" if re.search(r"\b(nb::|nanobind)", text) else "pybind11"
+
+    def _named(self, path: tuple[str, ...], made: Binding, node: Node) -> Iterator[Export]:
         scope = path[-2] if len(path) > 1 else None
         found = self._index.find(path[-1], scope if scope in self._index.classes else None, None)
         if not found:
-            if node.type == "pointer_expression" or self._index.functions.get(path[-1]):
-                self.unseen.append(name)
+            if node.type == "pointer_expression":
+                self.unseen.append(made.name)
             return
-        wanted = enclosing_cast(node)
-        if len(found) > 1 and wanted:
-            found = [f for f in found if all(k.strip("&* ") in wanted for _, k in f.parameters)] or found
+        wanted = overload_of(node)
+        if len(found) > 1 and wanted is not None:
+            found = [function for function in found if _same(function.parameters, wanted)] or found
         for function in found:
-            yield self._export(
-                name, function.qualified, kind, at, function.node, function.scope, guard, function.parameters
-            )
+            yield made.export(function.qualified, function.node, function.scope)
 
     def _lambda_variable(self, name: Node) -> Node | None:
         around = enclosing(name, ("function_definition",))
@@ -271,13 +297,26 @@ class Exports:
         )
 
 
-def enclosing_cast(node: Node) -> str:
-    """The text of the cast or `overload_cast` around a function name: it says which overload is meant."""
+def overload_of(node: Node) -> list[str] | None:
+    """Parameter types that a cast or `overload_cast` around a function name asks for; None without one."""
     holder = node.parent
     while holder is not None and holder.type in ("argument_list", "parenthesized_expression"):
         holder = holder.parent
-    text = text_of(holder) if holder is not None else ""
-    return text if "_cast" in text[:40] or (holder is not None and holder.type == "cast_expression") else ""
+    text = text_of(holder).split("&")[0] if holder is not None and holder.type != "argument_list" else ""
+    match = re.search(r"overload_cast\s*<(.*)>\s*\(|\(\s*(?:[\w:]*::)?\s*\*\s*\)\s*\((.*?)\)", text)
+    if match is None:
+        return None
+    listed = match[1] if match[1] is not None else match[2] or ""
+    return [part.strip() for part in re.split(r",(?![^<]*>)", listed) if part.strip()]
+
+
+def _same(parameters: tuple[tuple[str, str], ...], wanted: list[str]) -> bool:
+    """Whether parameters have these types, `const` and references aside."""
+
+    def plain(kind: str) -> str:
+        return re.sub(r"\bconst\b|[&\s]", "", kind)
+
+    return [plain(kind) for _, kind in parameters] == [plain(kind) for kind in wanted]
 
 
 def _name_line(call: Node) -> int:

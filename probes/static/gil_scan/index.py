@@ -82,6 +82,8 @@ class Index:
         for node in descend(unit.root):
             if node.type == "function_definition":
                 self._add_function(node, unit.name)
+            elif node.type == "field_declaration" and field(node, "default_value") is not None:
+                self._add_function(node, unit.name)  # `void f() {}`: an empty body looks like an initialiser
             elif node.type in CLASS_KINDS and field(node, "body") is not None:
                 self._add_class(node)
             elif node.type == "alias_declaration":
@@ -97,10 +99,12 @@ class Index:
 
     def _add_function(self, node: Node, file: str) -> None:
         body, named = field(node, "body"), name_node(field(node, "declarator"))
-        if named is None:
+        if named is None or parameters_node(node) is None:
             return
         if body is None:
-            body = next((child for child in node.named_children if child.type == "try_statement"), None)
+            body = field(node, "default_value") or next(
+                (child for child in node.named_children if child.type == "try_statement"), None
+            )
         if body is None or re.match(
             r".{0,300}?\b__(global|device)__\b(?!.*__host__)", text_of(node)[:400].split("{")[0]
         ):
@@ -142,6 +146,9 @@ class Index:
                 return "release"
             if "PyGILState_Ensure(" in text:
                 return "acquire"
+            held = " ".join(known.fields.values())
+            if names.HOLDERS.search(held) and "gil_scoped_release" in text:
+                return "release"
         return ""
 
     def guard(self, kind: str, depth: int = 0) -> str:
@@ -211,14 +218,19 @@ def _takes(function: Function, arity: int) -> bool:
     return variadic or len(function.parameters) - optional <= arity <= len(function.parameters)
 
 
-def parameters_of(node: Node) -> tuple[tuple[str, str], ...]:
-    """(name, type) of the parameters of a function or a lambda; the type keeps `&` and `*`."""
+def parameters_node(node: Node) -> Node | None:
+    """The parameter list of a function or a lambda."""
     declarator = field(node, "declarator")
     while declarator is not None and field(declarator, "parameters") is None:
         declarator = field(declarator, "declarator") or next(
             (c for c in declarator.named_children if c.type.endswith("declarator")), None
         )
-    listed = field(declarator, "parameters")
+    return field(declarator, "parameters")
+
+
+def parameters_of(node: Node) -> tuple[tuple[str, str], ...]:
+    """(name, type) of the parameters of a function or a lambda; the type keeps `&` and `*`."""
+    listed = parameters_node(node)
     found = []
     for child in listed.named_children if listed is not None else ():
         if child.type in ("parameter_declaration", "optional_parameter_declaration", "variadic_parameter_declaration"):
@@ -230,13 +242,17 @@ def parameters_of(node: Node) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-def declared(node: Node) -> list[tuple[str, str]]:
-    """(name, type) of each thing that a declaration declares; `volatile` and storage words stay in the type."""
+def declared(node: Node, *, inside: bool = False) -> list[tuple[str, str]]:
+    """(name, type) of each thing that a declaration declares; `volatile` and storage words stay in the type.
+
+    `inside`: of a function, where `T x(y)` is a variable although it parses as a function.
+    """
     kind = text_of(field(node, "type"))
     words = " ".join(text_of(c) for c in node.named_children if c.type in ("type_qualifier", "storage_class_specifier"))
     found = []
     for index, child in enumerate(node.children):
-        if node.field_name_for_child(index) == "declarator" and field(child, "parameters") is None:
+        listed = field(child, "parameters")
+        if node.field_name_for_child(index) == "declarator" and (listed is None or (inside and listed.named_children)):
             marks = "".join(c for c in text_of(child).split("=")[0].split("{")[0] if c in "&*")
             found.append((declared_name(child), f"{words} {kind}{marks}".strip()))
     return found

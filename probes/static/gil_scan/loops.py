@@ -30,6 +30,7 @@ from probes.static.gil_scan.syntax import (
 )
 
 HUGE_COUNT = 1_000_000
+_TRIES = re.compile(r"^(try_|try[A-Z]|next|poll|peek)")
 _NEVER = frozenset({"", "true", "1"})
 _VALUES = ("identifier", "field_expression", "this")
 
@@ -173,6 +174,8 @@ class _Ways:
             operator = text_of(field(node, "operator"))
             if operator in ("&&", "and", "||", "or"):
                 return self._both(node, operator in ("&&", "and"), ends_when)
+        if node.type == "call_expression" and not ends_when and _TRIES.match(callee_of(field(node, "function")).name):
+            return Exit.PROGRESS  # goes on as long as there is something to take
         return self._leaf(node)
 
     def _both(self, node: Node, conjunction: bool, ends_when: bool) -> Exit:
@@ -201,6 +204,9 @@ class _Ways:
         node = bare(node) or node
         if node.type == "call_expression":
             return self._call(node, seen)
+        if node.type == "qualified_identifier":
+            shared = re.search(r"\batomic|\bvolatile\b", self.known.type_of(node)) is not None
+            return Exit.FOREIGN if shared or (self.pauses and not _named_constant(node)) else Exit.UNKNOWN
         if node.type in _VALUES or node.type in ("pointer_expression", "subscript_expression"):
             return self._value(node, seen)
         if node.type == "assignment_expression":
@@ -235,12 +241,8 @@ class _Ways:
 
     def _unchanged(self, node: Node) -> Exit:
         """Nothing here changes it: somebody else must, unless it is a constant."""
-        text = text_of(node)
-        if re.fullmatch(r"k?[A-Z][A-Z0-9_]*|[\w:]*::[\w]*", text) or re.search(
-            r"\bconst\b|constexpr", self.known.type_of(node)
-        ):
-            return Exit.UNKNOWN
-        return Exit.FOREIGN
+        constant = _named_constant(node) or re.search(r"\bconst\b|constexpr", self.known.type_of(node))
+        return Exit.UNKNOWN if constant else Exit.FOREIGN
 
     def _may_change(self, key: str, base: str) -> bool:
         """A call that could write the value: one that gets it, or any method of this object's own class."""
@@ -307,6 +309,8 @@ class _Ways:
         if names.POLL.search(callee.name):
             handed = {n for n in moved if any(n in _names_in(a) and not _out(a) for a in arguments)}
             return Exit.PROGRESS if handed and not self.pauses else Exit.FOREIGN
+        if moved:
+            return Exit.PROGRESS
         if receiver is not None:
             others = [n for n in self.touched.get(key, ()) if n != callee.name and not names.POLL.search(n)]
             if others and not names.TAKES.match(callee.name):
@@ -319,7 +323,7 @@ class _Ways:
                 if (quiet and not others and not self._may_change(key, key)) or self.pauses
                 else Exit.UNKNOWN
             )
-        if names.TAKES.match(callee.name) or moved:
+        if names.TAKES.match(callee.name):
             return Exit.PROGRESS
         return Exit.FOREIGN if self.pauses else Exit.UNKNOWN
 
@@ -363,6 +367,11 @@ def _names_in(node: Node | None) -> set[str]:
 def _constant(node: Node) -> bool:
     return node.type in ("number_literal", "true", "false", "null", "nullptr", "string_literal", "char_literal",
                          "type_descriptor", "primitive_type", "comment", "sizeof_expression")  # fmt: skip
+
+
+def _named_constant(node: Node) -> bool:
+    """Names that are written like constants: kLimit, MAX_RANKS, npos."""
+    return re.fullmatch(r"k[A-Z]\w*|[A-Z][A-Z0-9_]*|npos|end", text_of(node).split("::")[-1]) is not None
 
 
 def _huge(node: Node) -> bool:

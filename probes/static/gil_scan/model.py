@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from dataclasses import field as new
 from enum import StrEnum
 
 from tree_sitter import Node
@@ -49,7 +50,10 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Export:
-    """A native callable that Python can call, and how it was bound."""
+    """A native callable that Python can call, and how it was bound.
+
+    `bound`: functions given to a wrapper, by the names that the wrapper's lambda calls them.
+    """
 
     name: str
     function: str
@@ -59,6 +63,7 @@ class Export:
     scope: str
     guard: str = ""
     parameters: tuple[tuple[str, str], ...] = ()
+    bound: dict[str, Node] = new(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

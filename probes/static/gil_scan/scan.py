@@ -81,7 +81,9 @@ def _unit(name: str, text: str) -> Unit:
 def _findings(export: Export, walker: Walker) -> list[Finding]:
     state = ONLY_RELEASED if export.guard == "release" else ONLY_HELD
     file = walker.index.by_node[export.target.id].file if export.target.id in walker.index.by_node else export.at.file
-    summary = walker.enter(export.target, state, name=export.function, file=file, scope=export.scope)
+    summary = walker.enter(
+        export.target, state, name=export.function, file=file, scope=export.scope, bound=export.bound
+    )
     events = [*_arguments(export, file), *summary.events]
     found = []
     for fault in Fault:

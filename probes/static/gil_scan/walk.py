@@ -186,7 +186,7 @@ class Walker:
             state = self._expression(value, state, frame) if value is not None else state
         else:
             self._thread(child, frame)
-        frame.types |= dict(declared(node))
+        frame.types |= dict(declared(node, inside=True))
         if kind in ("auto", "const auto") and value is not None:
             frame.types[name] = self.effects.type_of(value, frame.types, frame.scope) or kind
         if guard:
@@ -455,7 +455,7 @@ class Walker:
                 inner = frame.lambdas.get(text_of(argument), argument)
                 if inner.type == "lambda_expression":
                     state = self._lambda(inner, call, state, frame)
-        reason = self.effects.wait(call, callee, receiver)
+        reason = self.effects.wait(call, callee, receiver, frame.types, frame.scope)
         if reason is not None:
             self._wait(frame, call, reason, state)
         elif callee.name in names.LAUNCHES or callee.name == LAUNCH_CALL:

@@ -9,8 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from probes.trace.gil import control, ruleouts, spy
 from probes.trace.gil.__main__ import launched
+from probes.trace.gil.look import look
 
 HOG = Path(__file__).with_name("hog.py")
 
@@ -34,11 +37,11 @@ def test_a_thread_inside_is_late_when_native_code_keeps_the_gil_and_not_when_it_
 
 def test_the_holder_is_named_with_the_python_line_that_called_it() -> None:
     with running("held") as (pid, _):
-        try:
-            found = spy.holders(spy.record(pid, 2.0).stacks)
-        except spy.CannotSpy as error:
-            assert "permission" in str(error)  # where ptrace is not allowed the reason must say so
-            return
+        signals = look(pid, 2.0)
+    if signals.spied is None:  # where ptrace is not allowed the reason must say so
+        assert "permission" in signals.missing["py-spy"]
+        return
+    found = spy.holders(signals.spied.stacks)
     assert found[0].thread == "MainThread"
     assert found[0].native
     assert found[0].caller.startswith("hold (hog.py:")
@@ -70,14 +73,10 @@ def test_the_collector_is_switched_off_for_the_experiment_and_on_again_afterward
     assert all(each.experiment and each.sentence and each.samples for each in told)
 
 
-def test_a_program_that_ends_at_once_is_a_clear_error(tmp_path: Path) -> None:
+def test_a_program_that_has_ended_is_a_clear_error(tmp_path: Path) -> None:
     program = tmp_path / "ends.py"
-    program.write_text("raise SystemExit(3)\n")
-    try:
-        with launched(sys.executable, [str(program)]) as (process, agent):
-            process.wait(20)
+    program.write_text("import time; time.sleep(1); raise SystemExit(3)\n")
+    with launched(sys.executable, [str(program)]) as (process, agent):
+        process.wait(20)
+        with pytest.raises(control.AgentGone, match="does not answer"):
             agent.beat(0.1)
-    except control.AgentGone as error:
-        assert "ended" in str(error) or "does not answer" in str(error)
-    else:
-        raise AssertionError("nothing was said")

@@ -26,8 +26,11 @@ def signals(**changes: object) -> Signals:
     late = [0.006] * 50
     found = Signals(
         pid=100, seconds=2.0, spied=spy.Spied(stacks=tuple(spy.parse(RECORDED)), taken=400, seconds=2.0),
-        gil_waits_s={100: [1e-6] * 500, 101: [2e-6] * 300 + [0.004] * 250}, threads={100: "MainThread", 101: "kv-transfer"},
-        tasks=[kernel.Task(tid=101, name="python", waits={"futex_do_wait": 0.7}, run_delay_share=0.0, running_share=0.1)],
+        gil_waits_s={100: [1e-6] * 500, 101: [2e-6] * 300 + [0.004] * 250},
+        threads={100: "MainThread", 101: "kv-transfer"},
+        tasks=[
+            kernel.Task(tid=101, name="python", waits={"futex_do_wait": 0.7}, run_delay_share=0.0, running_share=0.1)
+        ],
         late_s=late, outside_late_s=[0.0001] * 50, contention=0.8,
     )  # fmt: skip
     for name, value in changes.items():
