@@ -108,8 +108,13 @@ def establish(
     if p_value(changed.samples, trials.reversal.samples) > alpha:
         return no("undecided", "putting it back cannot be told from leaving it changed")
     placebo = _shift(base, trials.placebo)
-    if abs(placebo) > max(PLACEBO_PART * abs(effect), least) and p_value(base.samples, trials.placebo.samples) <= alpha:
-        return no("refuted", f"a change that does nothing ({trials.placebo.change}) moves it too: {placebo:+.1%}")
+    if abs(placebo) > max(PLACEBO_PART * abs(effect), least):
+        sure = p_value(base.samples, trials.placebo.samples) <= alpha
+        moves = "moves it too" if sure else "may move it too"
+        return no(
+            "refuted" if sure else "undecided",
+            f"a change that does nothing ({trials.placebo.change}) {moves}: {placebo:+.1%}",
+        )
     return Cause(name, where, trials, effect, key=_KEY)
 
 

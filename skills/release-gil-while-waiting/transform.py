@@ -32,32 +32,39 @@ def propose(tree: Path, facts: Any) -> list[dict[str, Any]]:
         if not path.is_relative_to(Path(tree).resolve()) or not path.is_file():
             continue
         old = path.read_text("utf-8")
-        new = insert(old, int(finding["fix"]["at"]["line"]), str(finding["fix"]["guard"]))
+        at = finding["fix"]["at"]
+        new = insert(old, int(at["line"]), int(at.get("column", -1)), str(finding["fix"]["guard"]))
         if new is not None:
             found.append(_proposal(finding, name, _diff(name, old, new)))
     return found
 
 
-def insert(text: str, line: int, guard: str) -> str | None:
-    """The text with the guard as the first statement of the body whose `{` stands on or after a line (from 1)."""
+def insert(text: str, line: int, column: int, guard: str) -> str | None:
+    """The text with the guard as the first statement of the body whose `{` stands at a line (from 1) and byte (from 0).
+
+    None when no brace can be told for sure: the scan counts columns after macros are expanded.
+    """
     lines = text.splitlines(keepends=True)
-    for index in range(line - 1, min(len(lines), line + 3)):
-        column = _brace(lines[index])
-        if column is None:
-            continue
-        head, tail = lines[index][: column + 1], lines[index][column + 1 :]
-        indent = re.match(r"\s*", lines[line - 1])[0] + _step(lines)  # type: ignore[index]
-        rest = [] if not tail.strip() else [indent + tail.lstrip()]
-        added = [f"{indent}{COMMENT}\n", f"{indent}{guard}\n"]
-        return "".join([*lines[:index], head + "\n", *added, *rest, *lines[index + 1 :]])
-    return None
+    if not 0 < line <= len(lines):
+        return None
+    place = _brace(lines[line - 1], column)
+    if place is None:
+        return None
+    head, tail = lines[line - 1][: place + 1], lines[line - 1][place + 1 :]
+    margin = re.match(r"\s*", head)
+    indent = (margin[0] if margin else "") + _step(lines)
+    rest = [] if not tail.strip() else [indent + tail.lstrip()]
+    added = [f"{indent}{COMMENT}\n", f"{indent}{guard}\n"]
+    return "".join([*lines[: line - 1], head.rstrip() + "\n", *added, *rest, *lines[line:]])
 
 
-def _brace(line: str) -> int | None:
-    """The column of the body's brace: the first one outside of strings and comments."""
+def _brace(line: str, column: int) -> int | None:
+    """Where the body's brace stands: at the given byte, or the only one of the line."""
+    before = line.encode("utf-8")[:column].decode("utf-8", "ignore")
+    if column >= 0 and line[len(before) : len(before) + 1] == "{":
+        return len(before)
     code = re.sub(r'"(?:[^"\\]|\\.)*"', lambda match: " " * len(match[0]), line).split("//")[0]
-    column = code.find("{")
-    return column if column >= 0 else None
+    return code.index("{") if code.count("{") == 1 else None
 
 
 def _step(lines: list[str]) -> str:

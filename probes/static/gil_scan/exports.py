@@ -61,6 +61,7 @@ class Exports:
 
     def __init__(self, index: Index) -> None:
         self._index = index
+        self._kinds: dict[str, str] = {}
         self.unseen: list[str] = []
 
     def find(self) -> list[Export]:
@@ -194,10 +195,11 @@ class Exports:
         for function in self._index.find("operator()", name.split("::")[-1], None):
             yield made.export(function.qualified, function.node, function.scope)
 
-    @staticmethod
-    def _kind(unit: Unit) -> str:
-        text = unit.root.text.decode("utf-8", "replace") if unit.root.text else ""
-        return "nanobind" if re.search(r"\b(nb::|nanobind)", text) else "pybind11"
+    def _kind(self, unit: Unit) -> str:
+        if unit.name not in self._kinds:
+            text = unit.root.text.decode("utf-8", "replace") if unit.root.text else ""
+            self._kinds[unit.name] = "nanobind" if re.search(r"\b(nb::|nanobind)", text) else "pybind11"
+        return self._kinds[unit.name]
 
     def _named(self, path: tuple[str, ...], made: Binding, node: Node) -> Iterator[Export]:
         scope = path[-2] if len(path) > 1 else None

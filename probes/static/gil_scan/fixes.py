@@ -58,7 +58,8 @@ def _wait(export: Export, called_inside: bool) -> tuple[str, str]:
             f"{space}::call_guard<{release}>() at the binding: native code that has no GIL calls it too",
         )
     if export.name.endswith(".__del__"):
-        return "top", f"{release} release; as the first statement of the destructor"
+        held = "if (PyGILState_Check()) release.emplace();"
+        return "destructor", f"std::optional<{release}> release; {held} first: native code may drop the object as well"
     return "top", f"{release} release; at the top of the function, or {space}::call_guard<{release}>() at the binding"
 
 

@@ -72,6 +72,7 @@ class Index:
         self.globals: dict[str, str] = {}
         self.aliases: dict[str, str] = {}
         self.by_node: dict[int, Function] = {}
+        self._families: dict[str, set[str]] = {}
         for unit in self.units:
             self._read(unit)
         for _ in range(3):  # a guard may hold another guard
@@ -187,7 +188,9 @@ class Index:
         """Functions with this name, in the class `scope` or its relatives if given, that can take so many arguments."""
         found = self.functions.get(name, [])
         if scope is not None:
-            family = self._family(scope)
+            family = self._families.get(scope)
+            if family is None:
+                family = self._families[scope] = self._family(scope)
             found = [function for function in found if function.scope in family]
         fitting = [function for function in found if arity is None or _takes(function, arity)]
         return fitting or found

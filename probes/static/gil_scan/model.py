@@ -70,8 +70,8 @@ class Export:
 class Finding:
     """One fault of one exported function: where, why, and the form of a fix.
 
-    `fix_at` and `guard`: the line where the function's body begins and the statement to put first in it, where the fix
-    is mechanical.
+    `fix_at`, `fix_column` and `guard`: line and byte (from 0) where the function's body begins and the statement to put
+    first in it, where the fix is mechanical.
     """
 
     fault: Fault
@@ -84,6 +84,7 @@ class Finding:
     fix: str
     form: str
     fix_at: Place | None = None
+    fix_column: int = 0
     guard: str = ""
     calls: tuple[Place, ...] = ()
     more: tuple[Place, ...] = ()
@@ -91,7 +92,9 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A scan. `unseen`: exported names whose body is in no scanned file; `damaged`: files that parsed only in part."""
+    """A scan. `unseen`: exported names whose body is in no scanned file; `damaged`: files that parsed only in part.
+    `released`: exported functions that let go of the GIL somewhere.
+    """
 
     findings: tuple[Finding, ...]
     files: int
@@ -99,4 +102,5 @@ class Report:
     unseen: tuple[str, ...]
     damaged: tuple[str, ...]
     unreadable: tuple[str, ...]
+    released: tuple[str, ...] = ()
     wall_s: float = 0.0

@@ -19,6 +19,7 @@ def document(report: Report) -> dict[str, Any]:
     """The JSON document of `--json`."""
     return {
         "findings": [_finding(finding) for finding in report.findings],
+        "functions_that_release": list(report.released),
         "files": report.files,
         "exports": len(report.exports),
         "exported_without_source": list(report.unseen),
@@ -41,7 +42,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
             "form": finding.form,
             "text": finding.fix,
             "guard": finding.guard,
-            "at": _place(finding.fix_at) if finding.fix_at else None,
+            "at": {**_place(finding.fix_at), "column": finding.fix_column} if finding.fix_at else None,
         },
         "bound_at": _place(finding.bound_at),
         "calls": [_place(place) for place in finding.calls],

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from probes.static.gil_scan import python_use
 from probes.static.gil_scan.exports import Exports
 from probes.static.gil_scan.fixes import fix_of, guard_of
+from probes.static.gil_scan.frame import Summary
 from probes.static.gil_scan.index import Index, Unit
 from probes.static.gil_scan.macros import macros_of, prepare
 from probes.static.gil_scan.model import ONLY_HELD, ONLY_RELEASED, Event, Export, Fault, Finding, Place, Report
@@ -31,10 +33,7 @@ def scan(root: Path, *, clock: Callable[[], float] = time.perf_counter) -> Repor
         raise FileNotFoundError(f"{root}: no such file or folder")
     texts, unreadable = _read(sources(root), root if root.is_dir() else root.parent)
     report = scan_texts(texts)
-    return Report(
-        findings=report.findings, files=report.files, exports=report.exports, unseen=report.unseen,
-        damaged=report.damaged, unreadable=tuple(unreadable), wall_s=clock() - began_s,
-    )  # fmt: skip
+    return replace(report, unreadable=tuple(unreadable), wall_s=clock() - began_s)
 
 
 def sources(root: Path) -> list[Path]:
@@ -53,10 +52,17 @@ def scan_texts(texts: Sequence[tuple[str, str]]) -> Report:
     finder = Exports(index)
     exports = finder.find()
     walker = Walker(index)
-    findings = [finding for export in exports for finding in _findings(export, walker)]
+    walked, deep = [], []
+    for export in exports:
+        try:
+            walked.append((export, _walk(export, walker)))
+        except RecursionError:
+            deep.append(f"{_file(export, walker)} ({export.function} is nested too deeply)")
     return Report(
-        findings=tuple(findings), files=len(units), exports=tuple(exports), unseen=tuple(sorted(set(finder.unseen))),
-        damaged=tuple(unit.name for unit in units if unit.errors), unreadable=(),
+        findings=tuple(finding for export, summary in walked for finding in _findings(export, summary, walker)),
+        files=len(units), exports=tuple(exports), unseen=tuple(sorted(set(finder.unseen))),
+        damaged=(*(unit.name for unit in units if unit.errors), *deep), unreadable=(),
+        released=tuple(export.function for export, summary in walked if export.guard == "release" or summary.releases),
     )  # fmt: skip
 
 
@@ -78,12 +84,19 @@ def _unit(name: str, text: str) -> Unit:
     return Unit(name, root, int(root.has_error))
 
 
-def _findings(export: Export, walker: Walker) -> list[Finding]:
+def _file(export: Export, walker: Walker) -> str:
+    known = walker.index.by_node.get(export.target.id)
+    return known.file if known is not None else export.at.file
+
+
+def _walk(export: Export, walker: Walker) -> Summary:
     state = ONLY_RELEASED if export.guard == "release" else ONLY_HELD
-    file = walker.index.by_node[export.target.id].file if export.target.id in walker.index.by_node else export.at.file
-    summary = walker.enter(
-        export.target, state, name=export.function, file=file, scope=export.scope, bound=export.bound
-    )
+    file = _file(export, walker)
+    return walker.enter(export.target, state, name=export.function, file=file, scope=export.scope, bound=export.bound)
+
+
+def _findings(export: Export, summary: Summary, walker: Walker) -> list[Finding]:
+    file = _file(export, walker)
     events = [*_arguments(export, file), *summary.events]
     found = []
     for fault in Fault:
@@ -119,5 +132,6 @@ def _finding(export: Export, fault: Fault, events: list[Event], file: str, walke
         fault=fault, function=export.function, exported=export.name, binding=export.kind, at=first.at,
         bound_at=export.at, reason=reason, fix=fix, form=form, calls=first.calls, more=tuple(places[1:]),
         fix_at=Place(file=file, line=line_of(body)) if mechanical and body is not None else None,
+        fix_column=int(body.start_point[1]) if mechanical and body is not None else 0,
         guard=guard_of(export) if mechanical else "",
     )  # fmt: skip

@@ -75,5 +75,10 @@ def outside_beat(seconds: float) -> subprocess.Popen[str]:
 
 def heard(process: subprocess.Popen[str]) -> list[float]:
     """Lateness that an `outside_beat` has seen."""
-    text, _ = process.communicate(timeout=ANSWER_S)
+    try:
+        text, _ = process.communicate(timeout=ANSWER_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        raise
     return [float(late) for late in json.loads(text)]

@@ -1,6 +1,7 @@
 """Runs a Python program with an agent thread in it that can beat, and change one thing at a time, when asked.
 
     python inside.py SOCKET program.py argument …
+    python inside.py SOCKET -m module argument …
 
 The agent sleeps in `accept` until a command comes, so it costs nothing between experiments. It needs the standard
 library only and runs in the interpreter of the program under test. Commands are JSON lines on the Unix socket:
@@ -38,9 +39,14 @@ def main() -> None:
     Path(path).chmod(0o600)
     server.listen(1)
     threading.Thread(target=_serve, args=(server,), name=AGENT, daemon=True).start()
-    sys.argv = [program, *arguments]
-    sys.path[0] = str(Path(program).resolve().parent)
-    runpy.run_path(program, run_name="__main__")
+    if program == "-m":
+        sys.argv = arguments
+        sys.path[0] = str(Path.cwd())
+        runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = [program, *arguments]
+        sys.path[0] = str(Path(program).resolve().parent)
+        runpy.run_path(program, run_name="__main__")
 
 
 def _serve(server: socket.socket) -> None:

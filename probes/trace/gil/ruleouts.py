@@ -39,8 +39,10 @@ def run(agent: control.Agent, seconds: float, victim_waits_s: Sequence[float] = 
     """All experiments on a launched program, `seconds` each. Raises AgentGone."""
     first = _inside(agent, seconds)
     process = control.outside_beat(seconds)
-    beside = _inside(agent, seconds)
-    outside = control.heard(process)
+    try:
+        beside = _inside(agent, seconds)
+    finally:
+        outside = control.heard(process)
     return [
         _processors(beside, outside),
         _collector(agent, first, seconds),

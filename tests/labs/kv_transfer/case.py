@@ -166,7 +166,8 @@ def _tell_gaps(
     say("Patch")
     for line in diff.splitlines():
         say(f"    {line}")
-    clean = "no wait with the GIL held, no Python object in the released region"
+    free = ", ".join(after.released)
+    clean = f"{free} release the GIL and use no Python object there; no function waits with it held"
     say(f"Scan      of the patched source: {clean if not after.findings else f'{len(after.findings)} findings'}")
     words = {"stock": "before", "patched": "after", "restored": "put back", "placebo": "placebo"}
     for name, gap in gaps.items():
