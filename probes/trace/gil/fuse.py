@@ -27,6 +27,8 @@ MIN_SAMPLES = 20
 WAIT_S = 0.001
 WAIT_SHARE = 0.1
 """A thread that waits for so much of its time is a victim. Most takes are free, so that a median says nothing."""
+REAL_WAIT_S = 0.0001
+"""A take of the GIL that is shorter found it free."""
 LATE_RATIO = 2.5
 FUTEX = 0.3
 CONTENTION = 0.3
@@ -34,9 +36,10 @@ CONTENTION = 0.3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Victim:
-    """A thread that waits for the GIL. `total_s` in `seconds` of watching."""
+    """A thread that waits for the GIL. `takes_per_s` counts all takes, the other figures those that had to wait."""
 
     thread: str
+    takes_per_s: float
     waits: int
     per_second: float
     p50_s: float
@@ -76,9 +79,11 @@ def victim_of(signals: Signals, holder: Holder | None) -> Victim | None:
 
 
 def _victim(name: str, waits_s: Sequence[float], seconds: float, seen_by: str) -> Victim:
+    real = [wait_s for wait_s in waits_s if wait_s >= REAL_WAIT_S]
+    p50, p90, p99 = (percentile(real, part) for part in (0.5, 0.9, 0.99))
     return Victim(
-        thread=name, waits=len(waits_s), per_second=len(waits_s) / seconds, p50_s=percentile(waits_s, 0.5),
-        p90_s=percentile(waits_s, 0.9), p99_s=percentile(waits_s, 0.99), share=sum(waits_s) / seconds, seen_by=seen_by,
+        thread=name, takes_per_s=len(waits_s) / seconds, waits=len(real), per_second=len(real) / seconds, p50_s=p50,
+        p90_s=p90, p99_s=p99, share=sum(real) / seconds, seen_by=seen_by,
     )  # fmt: skip
 
 
@@ -141,7 +146,8 @@ def _sentence(signals: Signals, holder: Holder | None, victim: Victim | None, st
         return f"{part}; {f'{victim.thread} waits for it' if victim else 'nobody is seen to wait for it'}"
     return (
         f"{holder.thread} holds the GIL in {place(holder)} ({holder.share:.0%} of held samples); {victim.thread} waits "
-        f"{victim.per_second:.0f} times a second, p50 {victim.p50_s * 1e3:.1f} ms, p99 {victim.p99_s * 1e3:.1f} ms"
+        f"{victim.per_second:.0f} times a second ({victim.share:.0%} of its time), p50 {victim.p50_s * 1e3:.1f} ms, "
+        f"p99 {victim.p99_s * 1e3:.1f} ms"
     )
 
 
@@ -158,6 +164,7 @@ def _quantities(signals: Signals, victim: Victim | None) -> tuple[Quantity, ...]
     if victim is not None:
         n = victim.waits
         found += [
+            Quantity(name="gil_takes_per_s", value=victim.takes_per_s, unit="1/s"),
             Quantity(name="gil_waits_per_s", value=victim.per_second, unit="1/s", n=n),
             Quantity(name="gil_wait_p50_s", value=victim.p50_s, unit="s", n=n),
             Quantity(name="gil_wait_p99_s", value=victim.p99_s, unit="s", n=n),

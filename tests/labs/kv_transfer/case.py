@@ -142,7 +142,10 @@ def _tell_probe(before: Any, fused: Observation, quiet: bool) -> None:
             f"{holder['share']:.0%} of the samples that held the GIL, called from {holder['caller']}")  # fmt: skip
     if victim:
         p50, p90, p99 = (victim[f"p{share}_s"] * 1e3 for share in (50, 90, 99))
-        waits = f"{victim['per_second']:.0f} waits a second, p50 {p50:.1f} ms, p90 {p90:.1f} ms, p99 {p99:.1f} ms"
+        part = f"{victim['share']:.0%} of its time"
+        waits = (
+            f"{victim['per_second']:.0f} waits a second, {part}, p50 {p50:.1f} ms, p90 {p90:.1f} ms, p99 {p99:.1f} ms"
+        )
         say(f"Victim    {victim['thread']}: {waits}   [{victim['seen_by']}]")
     said = ", ".join(f"{name} {'yes' if yes else 'no'}" for name, yes in detail["signals_agree"].items())
     say(f"Sure      {fused.signals['confidence']}: {said}")
