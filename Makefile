@@ -4,10 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 GOAL ?= at 4 concurrent requests, double the output tokens per second without changing the answers
 
-.PHONY: help demo test test-runs test-kill test-engine harness-tests bench-harness brain-tests bench-brain lab-slow-server check lint types contracts deps style format features bench-judge bench-load aa-demo case-3 kernel-tests static-tests clean
+.PHONY: help demo test test-runs test-kill test-engine harness-tests bench-harness brain-tests bench-brain lab-slow-server check lint types contracts deps style format features bench-judge bench-load aa-demo case-3 kernel-tests static-tests lab-kv case-2 test-lab-kv bench-probe-overhead clean
 
 help: ## List the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 $(VENV)/core: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "infra-agent needs Python 3.11 or newer")'
@@ -92,6 +92,19 @@ static-tests: $(VENV)/dev ## Twenty kernels: the static probe's figures beside t
 
 kernel-tests: $(VENV)/dev ## Tests of the kernel probes on real kernels (prepares torch and triton once)
 	$(BIN)/python -m pytest -m 'kernels and slow'
+$(VENV)/lab-kv: tests/labs/kv_transfer/requirements.txt $(VENV)/dev
+	@command -v g++ >/dev/null || { echo "the lab needs g++: apt-get install g++" >&2; exit 2; }
+	@echo "lab: about 200 MB of packages (torch $(shell sed -n 's/^torch==//p' $<), numpy, pybind11, gilknocker), 1 GB installed" >&2
+	$(PYTHON) -m venv $(VENV)/lab
+	$(VENV)/lab/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+lab-kv: $(VENV)/lab-kv ## Prepare the KV transfer lab's own environment
+case-2: $(VENV)/lab-kv ## A native call that keeps the GIL starves the KV transfer: found, patched, proved (5 minutes)
+	$(BIN)/python tests/labs/kv_transfer/case.py --python $(VENV)/lab/bin/python
+test-lab-kv: $(VENV)/lab-kv ## The tests of the KV transfer lab
+	INFRA_AGENT_LAB_KV=$(abspath $(VENV)/lab/bin/python) $(BIN)/python -m pytest -m 'lab_kv' tests/labs tests/probes
+bench-probe-overhead: $(VENV)/lab-kv ## What an attached GIL probe costs the program that it looks at
+	$(BIN)/python tests/labs/kv_transfer/overhead.py --python $(VENV)/lab/bin/python
 
 clean: ## Remove environments and caches (runs are kept)
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build dist

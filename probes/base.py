@@ -16,6 +16,10 @@ Json = Any
 """A JSON value: None, bool, int, float, str, list or dict of these."""
 
 
+CAUSE_ARMS = ("base", "intervention", "reversal", "placebo")
+"""What must have been measured before an observation may say `cause` (`probes.causes`)."""
+
+
 class Verdict(StrEnum):
     """What one experiment says. `inconclusive` and `invalid` are results, not failures of the program."""
 
@@ -122,10 +126,18 @@ class Observation:
             raise ValueError(f"an observation that is {self.verdict} carries no quantities")
         if not withheld and any(not check.ok for check in self.checks):
             raise ValueError("an observation with a failed validity check must be invalid")
+        if "cause" in self.signals and not _proves(self.detail.get("cause")):
+            raise ValueError("an observation that says cause carries its intervention, reversal and placebo")
 
     def quantity(self, name: str) -> Quantity | None:
         """The quantity of this name, or None."""
         return next((quantity for quantity in self.quantities if quantity.name == name), None)
+
+
+def _proves(record: Any) -> bool:
+    """Whether a record of `probes.causes` holds samples of every arm."""
+    arms = [record.get(arm) for arm in CAUSE_ARMS] if isinstance(record, Mapping) else [None]
+    return all(isinstance(arm, Mapping) and arm.get("samples") for arm in arms)
 
 
 class Probe(Protocol):
