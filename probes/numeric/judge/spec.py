@@ -125,13 +125,17 @@ class Call(_Model):
 
 
 class Spec(_Model):
-    """The whole promise. `sizes` are checked openly; `held_out` are ranges from which the judge draws in secret."""
+    """The whole promise. `sizes` are checked openly; `held_out` are ranges from which the judge draws in secret.
+
+    `fixed_sizes` says that no other sizes exist; without it and without ranges a `pass` cannot be given.
+    """
 
     name: str
     inputs: tuple[Tensor, ...] = Field(min_length=1)
     outputs: tuple[Result, ...] = Field(min_length=1)
     sizes: tuple[dict[str, Annotated[int, Field(ge=0)]], ...] = Field(min_length=1)
     held_out: dict[str, tuple[int, int]] = Field(default_factory=dict)
+    fixed_sizes: bool = False
     constants: dict[str, float | int | str | bool] = Field(default_factory=dict)
     claim: str | None = None
     reduction: tuple[Dimension, ...] = ()
