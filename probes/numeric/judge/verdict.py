@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """What is to be judged. Exactly one of `candidate` and `command`; `reference` is FILE.py:NAME."""
+    """What is to be judged. Exactly one of `candidate` and `command`; `reference` is FILE.py:NAME.
+
+    `root`: where modules and the files of a command are looked for; default: the present directory.
+    """
 
     reference: str
     spec: Path
@@ -39,6 +42,7 @@ class Ask:
     cache: Path | None = None
     use_cache: bool = True
     shrink: bool = True
+    root: Path | None = None
 
 
 def judge(ask: Ask, runner: Runner | None = None, environ: Mapping[str, str] | None = None) -> dict[str, Json]:
@@ -112,8 +116,8 @@ def _source(ask: Ask) -> Source:
         raise JudgeFailure("name a candidate or a command, one of them")
     extra = _files_of(ask.spec)
     if ask.command is not None:
-        return command_source(ask.command, extra)
-    return function_source(str(ask.candidate), extra)
+        return command_source(ask.command, extra, ask.root)
+    return function_source(str(ask.candidate), extra, ask.root)
 
 
 def _files_of(spec: Path) -> tuple[str, ...]:
