@@ -9,6 +9,7 @@ import typer
 
 Option = typer.Option
 _SERVER, _LOAD, _WORK, _OUT = "Server", "Load", "Work", "Results"
+_NUMERIC = "Numeric (probe run numeric)"
 
 Url = Annotated[str | None, Option("--url", help="Root URL of the server.", rich_help_panel=_SERVER)]
 Model = Annotated[
@@ -104,3 +105,21 @@ Metric = Annotated[str, Option("--metric", help="What --compare judges.", rich_h
 Order = Annotated[
     str | None, Option("--order", help="Order of runs that carry no times, as ABBA.", rich_help_panel=_OUT)
 ]
+
+Candidate = Annotated[
+    str | None, Option("--candidate", help="FILE.py:NAME or MODULE:NAME to judge.", rich_help_panel=_NUMERIC)
+]
+Command = Annotated[
+    str | None,
+    Option("--command", help="Or a shell command: in/NAME.npy to out/NAME.npy.", rich_help_panel=_NUMERIC),
+]
+Reference = Annotated[
+    str | None, Option("--reference", help="FILE.py:NAME, a numpy function.", rich_help_panel=_NUMERIC)
+]
+SpecFile = Annotated[
+    Path | None, Option("--spec", help="TOML file: what goes in and out.", rich_help_panel=_NUMERIC)
+]
+Python = Annotated[
+    str | None, Option("--python", help="The candidate's interpreter, with numpy.", rich_help_panel=_NUMERIC)
+]
+Fresh = Annotated[bool, Option("--fresh", help="Judge anew, whatever is known.", rich_help_panel=_NUMERIC)]

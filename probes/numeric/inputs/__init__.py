@@ -1,0 +1,1 @@
+"""Inputs that find trouble, and how a failing one is made small."""

@@ -1,0 +1,1 @@
+"""Twenty operators of public models, to test the oracle on before it is trusted with anybody's."""
