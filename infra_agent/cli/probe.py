@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
+from infra_agent.cli import events, trace
 from infra_agent.cli import load_options as o
 from infra_agent.cli.options import JsonFlag, StackRef
 from infra_agent.cli.output import print_json, print_lines
-from infra_agent.errors import UsageError
 
 app = typer.Typer(help="Probes: single measured experiments.", no_args_is_help=True)
+running = typer.Typer(help="Run one probe on its own. Each takes --json.", no_args_is_help=True)
+app.add_typer(running, name="run")
+running.command("events")(events.events)
+running.command("trace")(trace.trace)
 PROBES = (
     (
         "load",
@@ -24,6 +26,18 @@ PROBES = (
         "numeric",
         "greedy answers of two servers, close calls decided by a float32 oracle",
         "python -m probes.numeric.answers",
+    ),
+    (
+        "events",
+        "events",
+        "what binds a running server: its metrics, its log, its processes",
+        "python -m probes.events",
+    ),
+    (
+        "trace",
+        "trace",
+        "where the time of a profile went: kernels, launch gaps, overlap; two profiles: what got slower",
+        "python -m probes.trace.profile",
     ),
     ("overlap", "events", "how many requests decode at the same time, from the time stamps of their chunks", ""),
     ("engagement", "static", "is a changed parameter in effect in the running engine", ""),
@@ -43,10 +57,9 @@ def list_(as_json: JsonFlag = False) -> int:
     return 0
 
 
-@app.command("run")
+@running.command("load")
 def run(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(help="Name of a probe; `load` can be run alone.")],
     url: o.Url = None, model: o.Model = None, expected_model: o.ExpectedModel = None, endpoint: o.Endpoint = "chat",
     api_key_env: o.KeyEnv = None, ca_file: o.CaFile = None, stack: StackRef = None,
     concurrency: o.Concurrency = None, rate: o.Rate = None, arrivals: o.Arrivals = "poisson",
@@ -71,8 +84,6 @@ def run(
     """
     from infra_agent.cli import load
 
-    if name != "load":
-        raise UsageError(f"probe {name!r} does not run alone here", hint="infra-agent probe list")
     if compare is not None:
         return load.judge(compare, metric, order, as_json)
     return load.measure(context.params, stack, as_json)

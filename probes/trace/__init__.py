@@ -1,0 +1,1 @@
+"""Where time and locks go in a running program: profiles, samples, stalls."""
