@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 GOAL ?= at 4 concurrent requests, double the output tokens per second without changing the answers
 
-.PHONY: help demo test test-kill test-engine harness-tests bench-harness check lint types contracts deps style format features bench-judge bench-load aa-demo clean
+.PHONY: help demo test test-kill test-engine harness-tests bench-harness check lint types contracts deps style format features bench-judge bench-load bench-trace events-tests trace-overhead aa-demo clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -71,6 +71,15 @@ aa-demo: $(VENV)/core ## Twenty A/A comparisons on the demo's real engine (at mo
 
 bench-load: $(VENV)/dev ## This load client beside vllm bench serve, GuideLLM and AIPerf (6 GB of environments on first use)
 	$(BIN)/python -m scripts.bench_load
+
+bench-trace: $(VENV)/dev ## Read a trace of 1,000,000 events beside HolisticTraceAnalysis (600 MB on first use)
+	$(BIN)/python -m scripts.bench_trace
+
+events-tests: $(VENV)/dev ## Four made situations on real engines: the demo stack and vLLM's CPU build (3.5 GB on first use)
+	$(BIN)/python -m scripts.events_tests
+
+trace-overhead: $(VENV)/dev ## What an attached py-spy costs the demo stack's throughput
+	$(BIN)/python scripts/trace_overhead.py
 
 clean: ## Remove environments and caches (runs are kept)
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build dist

@@ -11,9 +11,9 @@ from probes.events.log_rules import RULES
 from probes.events.settings import from_command, from_log, from_user
 
 VLLM = (
-    "INFO 12-01 00:00:01 [core.py:99] Initializing a V1 LLM engine with config: tensor_parallel_size=1, enforce_eager=False\n"
+    "INFO 12-01 00:00:01 [core.py:99] engine with config: tensor_parallel_size=1, enforce_eager=False\n"
     "INFO 12-01 00:00:02 [utils.py:1] non-default args: {'max_num_seqs': 4, 'max_num_batched_tokens': 64}\n"
-    "WARNING 12-01 00:00:03 [cpu.py:4] \x1b[33mtcmalloc is not found in LD_PRELOAD. For best performance, install it\x1b[0m\n"
+    "WARNING 12-01 00:00:03 [cpu.py:4] \x1b[33mtcmalloc is not found in LD_PRELOAD. Install it\x1b[0m\n"
     "INFO 12-01 00:00:10 [loggers.py:2] Engine 000: Avg prompt throughput: 10.0 tokens/s, Avg generation throughput: "
     "50.5 tokens/s, Running: 4 reqs, Waiting: 9 reqs, GPU KV cache usage: 31.5%, Prefix cache hit rate: 0.0%\n"
     "WARNING 12-01 00:00:11 [x.py:5] something that nobody has seen before\n"
