@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from probes.events.watch import Watch
 
 PLACE = "probe run events"
+REQUEST_S = 600.0
+"""A server that is bound by something may be slow: its answers are waited for."""
 Seconds = Annotated[float, typer.Option(help="Length of the window; a load of its own ends it earlier.")]
 Interval = Annotated[float, typer.Option(help="Seconds between two readings of /metrics.")]
 Log = Annotated[Path | None, typer.Option(help="The engine's log file.")]
@@ -49,7 +51,7 @@ def events(
 
     options = {
         "url": url, "concurrency": concurrency, "model": model, "requests": requests, "max_tokens": max_tokens,
-        "input_tokens": input_tokens, "seed": seed, "allow_failures": 0,
+        "input_tokens": input_tokens, "seed": seed, "allow_failures": 0, "timeout": REQUEST_S,
     }  # fmt: skip
     target, host = _target(url, stack)
     what = _watch(target, host, seconds, interval, log, offered, limit, engine)

@@ -36,6 +36,9 @@ def from_records(records: Sequence[RequestRecord]) -> list[Signal]:
     good = [record for record in records if record.ok]
     source = f"time stamps of {len(good)} answers"
     found = [_signal("client_answers", len(good), "requests", "exact", source)]
+    failed = [record for record in records if not record.ok]
+    if failed:
+        found.append(_signal("client_failures", len(failed), "requests", "exact", f"first: {failed[0].error}"))
     seen = overlap.measure(records)
     if not isinstance(seen, str):
         waiting = max(0.0, seen.in_flight_mean - seen.decoding_mean)

@@ -21,6 +21,7 @@ from probes.events.vocabulary import ENGINES, engine_of
 
 NAME = "events"
 FEWEST_READINGS = 3
+STARVED_CORES = 1.0
 PARAMETERS: Mapping[str, Mapping[str, str]] = {
     "vllm": {
         "admission cap": "max_num_seqs",
@@ -168,6 +169,16 @@ def _problems(evidence: Evidence, engine: str) -> Iterable[str]:
         yield f"no known engine: {len(names)} metrics such as {', '.join(names[:4]) or 'none'}"
     if log is not None:
         yield from _log_problems(log)
+    yield from _disturbances(Signals(evidence.beside))
+
+
+def _disturbances(facts: Signals) -> Iterable[str]:
+    """What makes any answer doubtful, though no limit of the engine."""
+    waited, failed = facts.number("server_cpu_wait_cores"), facts.get("client_failures")
+    if waited is not None and waited >= STARVED_CORES:
+        yield f"the server's threads waited for a CPU ({waited:.1f} cores on average): the machine is shared"
+    if failed is not None:
+        yield f"{failed.value} requests failed ({failed.source})"
 
 
 def _log_problems(log: LogReading) -> Iterable[str]:

@@ -44,7 +44,7 @@ SITUATIONS = (
         name="one slot",
         expected="admission cap",
         launch={"demo": (), "vllm": ("--max-num-seqs", "1")},
-        load=("--concurrency", "4", "--requests", "12", "--max-tokens", "24"),
+        load=("--concurrency", "4", "--requests", "12", "--max-tokens", "16"),
     ),
     Situation(
         name="tiny token budget",
@@ -53,20 +53,20 @@ SITUATIONS = (
             "demo": (*BATCHING, "--cb-max-batch-tokens", "16"),
             "vllm": ("--max-num-seqs", "16", "--max-num-batched-tokens", "16"),
         },
-        load=("--concurrency", "6", "--requests", "18", "--max-tokens", "12", "--input-tokens", "300"),
+        load=("--concurrency", "6", "--requests", "18", "--max-tokens", "8", "--input-tokens", "200"),
     ),
     Situation(
         name="starved client",
         expected="client-bound",
         launch={"demo": BATCHING, "vllm": ()},
-        load=("--concurrency", "6", "--requests", "18", "--max-tokens", "24"),
+        load=("--concurrency", "6", "--requests", "12", "--max-tokens", "16"),
         starved=True,
     ),
     Situation(
         name="saturated decode",
         expected="decode bandwidth",
         launch={"demo": BATCHING, "vllm": ()},
-        load=("--concurrency", "16", "--requests", "48", "--max-tokens", "64"),
+        load=("--concurrency", "16", "--requests", "32", "--max-tokens", "48"),
     ),
 )
 

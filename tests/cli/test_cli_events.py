@@ -19,14 +19,14 @@ def run(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*COMMAND, *args], capture_output=True, text=True, timeout=240, check=False, cwd=folder)
 
 
-def test_a_load_of_its_own_tells_of_a_server_without_metrics(tmp_path: Path) -> None:
+def test_a_load_of_its_own_counts_its_client_among_the_facts(tmp_path: Path) -> None:
     with MockProcess() as mock:
         mock.play(Script(first_token_s=0.05, gap_s=0.02, chunks=(1,) * 10))
         done = run(tmp_path, "events", "--url", mock.url, "--concurrency", "4", "--requests", "12", "--json")
     seen = json.loads(done.stdout)["observation"]
     assert done.returncode in (0, 1), done.stderr
     assert seen["signals"]["client_answers"] == 12
-    assert any("no metrics page" in problem for problem in seen["detail"]["problems"])
+    assert next(fact for fact in seen["detail"]["facts"] if fact["name"] == "client_late")["quality"] == "exact"
     assert {"limit", "state", "reason", "confidence", "refuted_by", "used"} == set(seen["detail"]["findings"][0])
 
 

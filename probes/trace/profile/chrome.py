@@ -20,7 +20,8 @@ import numpy as np
 from probes.trace.profile.columns import NO_STREAM, Builder, Trace
 from probes.trace.profile.source import Source, UnreadableTrace
 
-LONGEST_HEADER = 256 * 2**20
+LONGEST_HEADER = 64 * 2**20
+LONGEST_EVENT = 64 * 2**20
 MOST_CUTS = 12
 _BOUNDARY = re.compile(rb"\}\s*,\s*(?=\{\s*\"(?:ph|name|cat|pid|tid|ts|dur|args|id|bp|s|tts)\")")
 _LIST = re.compile(rb"\"traceEvents\"\s*:\s*\[")
@@ -78,6 +79,9 @@ class _Reader:
             events, held, ended = self._decoded(held)
             yield events
             if ended:
+                return
+            if len(held) > LONGEST_EVENT:
+                self._notes.append(f"no event ends within {len(held) >> 20} MiB: the rest of the file is left out")
                 return
         yield self._last(held)
 

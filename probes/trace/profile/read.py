@@ -17,6 +17,8 @@ from probes.trace.profile.source import Source, UnreadableTrace, opened
 
 Form = Literal["chrome", "perfetto", "speedscope", "collapsed", "cprofile"]
 HEAD = 65536
+LARGEST_WHOLE = 512 * 2**20
+"""Recordings of frames are small; traces are read in pieces and have no such limit."""
 _COLLAPSED = re.compile(rb"^[^\n\x00{}]+ \d+\r?\n")
 _MARSHALLED = (b"{(", b"{\xa9", b"{)", b"\xfb")
 
@@ -31,10 +33,20 @@ def read(path: Path) -> Trace | FrameProfile:
             from probes.trace.profile.perfetto import read_perfetto
 
             return read_perfetto(source)
-        whole = b"".join(source.pieces())
+        whole = _whole(source)
         if form == "speedscope":
             return read_speedscope(whole, path, source.trouble)
         return read_collapsed(whole) if form == "collapsed" else read_pstats(whole, path)
+
+
+def _whole(source: Source) -> bytes:
+    """All bytes of a form that cannot be read in pieces."""
+    held = bytearray()
+    for piece in source.pieces():
+        held += piece
+        if len(held) > LARGEST_WHOLE:
+            raise UnreadableTrace(f"{source.path} is larger than {LARGEST_WHOLE >> 20} MiB: record for a shorter time")
+    return bytes(held)
 
 
 def form_of(source: Source) -> Form:

@@ -158,6 +158,17 @@ def test_a_small_archive_that_unpacks_to_very_much_ends_at_the_limit(
     assert any("the rest is left out" in note for note in found.notes)
 
 
+def test_a_piece_without_an_end_of_an_event_stops_the_reading_and_keeps_what_came_before(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("probes.trace.profile.source.PIECE", 4096)
+    monkeypatch.setattr(chrome, "LONGEST_EVENT", 50_000)
+    rows = ",".join(json.dumps(event(number)) for number in range(60))
+    found = trace(path, f'[{rows},{{"name": "' + "x" * 400_000 + '"}]')
+    assert 50 <= len(found) <= 60
+    assert any("the rest of the file is left out" in note for note in found.notes)
+
+
 def test_many_bad_pieces_do_not_take_for_ever(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chrome, "MOST_CUTS", 3)
     rows = [json.dumps(event(n)) if n % 2 else '{"ph": "X", "ts": tru}' for n in range(400)]

@@ -103,6 +103,14 @@ def test_damaged_recordings_say_what_helps(tmp_path: Path, name: str, content: b
         read(path)
 
 
+def test_a_recording_too_large_to_hold_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("probes.trace.profile.read.LARGEST_WHOLE", 1000)
+    path = tmp_path / "stacks.txt"
+    path.write_text("outer;hot 1\n" * 500)
+    with pytest.raises(UnreadableTrace, match="record for a shorter time"):
+        read(path)
+
+
 def test_a_recording_of_an_idle_program_is_inconclusive(tmp_path: Path) -> None:
     path = tmp_path / "idle.json"
     path.write_text(speedscope([]))
