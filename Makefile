@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 GOAL ?= at 4 concurrent requests, double the output tokens per second without changing the answers
 
-.PHONY: help demo test test-runs test-kill test-engine harness-tests bench-harness brain-tests bench-brain lab-slow-server check lint types contracts deps style format features bench-judge bench-load aa-demo case-3 kernel-tests static-tests lab-kv case-2 test-lab-kv bench-probe-overhead clean
+.PHONY: help demo test test-runs test-kill test-engine harness-tests bench-harness brain-tests bench-brain lab-slow-server check lint types contracts deps style format features bench-judge bench-load aa-demo case-3 kernel-tests static-tests lab-kv case-2 test-lab-kv bench-probe-overhead bench-trace events-tests trace-overhead clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -105,6 +105,12 @@ test-lab-kv: $(VENV)/lab-kv ## The tests of the KV transfer lab
 	INFRA_AGENT_LAB_KV=$(abspath $(VENV)/lab/bin/python) $(BIN)/python -m pytest -m 'lab_kv' tests/labs tests/probes
 bench-probe-overhead: $(VENV)/lab-kv ## What an attached GIL probe costs the program that it looks at
 	$(BIN)/python tests/labs/kv_transfer/overhead.py --python $(VENV)/lab/bin/python
+bench-trace: $(VENV)/dev ## Read a trace of 1,000,000 events beside HolisticTraceAnalysis (600 MB on first use)
+	$(BIN)/python -m scripts.bench_trace
+events-tests: $(VENV)/dev ## Four made situations on real engines: the demo stack and vLLM's CPU build (3.5 GB on first use)
+	$(BIN)/python -m scripts.events_tests
+trace-overhead: $(VENV)/dev ## What an attached py-spy costs the demo stack's throughput
+	$(BIN)/python scripts/trace_overhead.py
 
 clean: ## Remove environments and caches (runs are kept)
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build dist

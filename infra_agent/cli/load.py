@@ -14,6 +14,7 @@ from infra_agent.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from infra_agent.harness.foreign_results import Comparison
+    from probes.events.signals import Signal
     from probes.load.session import Session
     from probes.load.types import LoadRequest
 
@@ -42,6 +43,38 @@ def measure(options: Mapping[str, Any], stack_ref: str | None, as_json: bool) ->
         stderr().print("stopped by the user; what had been answered was kept, and the window is invalid")
         return int(ExitCode.INTERRUPTED)
     return int(ExitCode.OK if session.all_valid else ExitCode.NOT_MET)
+
+
+def warm_up(options: Mapping[str, Any], stack_ref: str | None) -> None:
+    """A few answers before a window that another probe watches; the window has none of its own then."""
+    from probes.load.progress import Progress
+    from probes.load.session import Session
+
+    users = str(options["concurrency"]).split(",")[0]
+    few = {**given(options), "requests": int(users) if users.isdigit() else None, "max_tokens": 4, "warmup": 0}
+    _run(Session(), _one_window({**few, "seed": options["seed"] + 1}, stack_ref), Progress(sys.stderr))
+
+
+def measured_beside(options: Mapping[str, Any], stack_ref: str | None) -> list[Signal]:
+    """One window for another probe's sake: what the client saw of the server, and of itself. Warm-up comes before."""
+    from probes.events.client import from_result
+    from probes.load.progress import Progress
+    from probes.load.session import Session
+
+    session = Session()
+    _run(session, _one_window({**given(options), "warmup": 0}, stack_ref), Progress(sys.stderr))
+    return [signal for told in session.told for signal in from_result(told.observation, told.result)]
+
+
+def _one_window(options: Mapping[str, Any], stack_ref: str | None) -> tuple[LoadRequest, ...]:
+    from probes.load.options import DEFAULTS
+
+    return _requests({**DEFAULTS, **options}, stack_ref)[:1]
+
+
+def given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that were said."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def judge(compare: tuple[Path, Path], metric: str, order: str | None, as_json: bool) -> int:

@@ -1,0 +1,1 @@
+"""Profiles that a program wrote of itself: read, broken down, compared."""
