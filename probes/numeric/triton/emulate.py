@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
+from functools import lru_cache
 from typing import Any
 from unittest import mock
 
@@ -54,7 +55,7 @@ def emulated(
         (interpreter.interpreter_builder, "options"): _options(interpreter, device),
         (builder, "create_dot"): emulation.product(builder.create_dot),
         (interpreted, "run"): emulation.launch(interpreted.run),
-        (interpreted, "rewritten_fn"): {},
+        (interpreted, "rewrite"): lambda kernel: _rewritten(kernel.rewriter),
         (interpreter.FunctionRewriter, "ast_transformer"): with_loop_scalars(interpreter.ASTTransformer),
         (autotuner.Autotuner, "run"): _first_configuration,
         **bfloat16_patches(interpreter),
@@ -120,6 +121,12 @@ class _Emulation:
             return stock(builder, a, b, d, input_precision, max_num_imprecise_acc)
 
         return create_dot
+
+
+@lru_cache(maxsize=256)
+def _rewritten(rewriter: Any) -> Any:
+    """A kernel's source, rewritten once for all runs: reading and compiling it takes longer than a small launch."""
+    return rewriter.rewrite_ast()
 
 
 def _first_configuration(self: Any, *args: Any, **kwargs: Any) -> Any:

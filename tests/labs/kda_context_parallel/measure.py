@@ -19,6 +19,8 @@ import warnings
 from dataclasses import asdict
 from typing import Any
 
+import torch
+
 os.environ["TRITON_INTERPRET"] = "1"
 
 from labs.kda_context_parallel import inputs, upstream
@@ -44,14 +46,17 @@ def main() -> int:
     """One task, one result."""
     # Both versions warn that there is no GPU; standard output carries the result alone.
     warnings.simplefilter("ignore")
+    # Fresh memory is filled with NaN: nothing can rest on what it held, and equal launches have equal bytes.
+    torch.use_deterministic_algorithms(True, warn_only=True)
     task = json.load(sys.stdin)
     begun = time.monotonic()
-    given = upstream.tensors(inputs.chunked(inputs.draw(task["tokens"], DIM, task["seed"]), task["seed"]), task["dtype"])
+    drawn = inputs.draw(task["tokens"], DIM, task["seed"])
+    given = upstream.tensors(inputs.chunked(drawn, task["seed"]), task["dtype"])
     result = {"errors": errors, "sites": sites}[task["do"]](given, task["ranks"])
     import fla
     import triton
 
-    about = {"fla": fla.__version__, "triton": triton.__version__, "wall_s": time.monotonic() - begun}
+    about = {"fla": fla.__version__, "triton": triton.__version__, "wall_s": time.monotonic() - begun, "cpu_s": time.process_time()}
     json.dump({"task": task, **about, "result": result}, sys.stdout)
     return 0
 
