@@ -36,15 +36,15 @@ class Weights:
 class Recipe:
     """Everything that decides what is built. The sizes are fallbacks, used when the index does not tell.
 
-    `cpu_index`: a package index to prefer when the plain one would bring a build for graphics cards.
+    `weights`: none for an environment that serves no model. `cpu_index`: a package index to prefer when the plain one would bring a build for graphics cards.
     """
 
     name: str
     requirements: tuple[str, ...]
-    weights: Weights
     env_packages: int
     env_download_bytes: int
     env_disk_bytes: int
+    weights: Weights | None = None
     constraints: Path | None = None
     cpu_index: str | None = None
 
@@ -53,8 +53,8 @@ class Recipe:
         inputs = {
             "requirements": self.requirements,
             "constraints": _digest(self.constraints) if self.constraints else "",
-            "weights": [self.weights.requirement, self.weights.file, self.weights.sha256],
-            "convert": _digest(self.weights.convert),
+            "weights": [self.weights.requirement, self.weights.file, self.weights.sha256] if self.weights else [],
+            "convert": _digest(self.weights.convert) if self.weights else "",
             "python": [sys.implementation.name, platform.python_version_tuple()[:2]],
             "platform": [sys.platform, platform.machine()],
         }

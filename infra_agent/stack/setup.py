@@ -26,7 +26,7 @@ from filelock import FileLock, Timeout
 from infra_agent.errors import StackSetupError
 from infra_agent.stack.hashing import write_atomically
 from infra_agent.stack.pip import ISOLATED, LONGEST_S, choose, run_logged
-from infra_agent.stack.recipe import Recipe
+from infra_agent.stack.recipe import Recipe, Weights
 from infra_agent.stack.sizes import counted, home_relative, tree_bytes, words
 from infra_agent.stack.weights import build_weights, model_path, weights_ready
 
@@ -81,7 +81,7 @@ def prepare(
 ) -> PreparedPaths:
     """Environment and weights, built if they are not there. Raises StackSetupError with cause and next step."""
     paths = paths_of(recipe, cache)
-    if env_ready(paths) and weights_ready(paths.weights):
+    if env_ready(paths) and _has_weights(recipe, paths):
         return paths
     if offline:
         missing = "weights" if env_ready(paths) else "environment"
@@ -99,6 +99,10 @@ def prepare(
 def env_ready(paths: PreparedPaths) -> bool:
     """Whether a complete environment is there and its interpreter still exists."""
     return (paths.env / _MANIFEST).is_file() and os.access(paths.python, os.X_OK)
+
+
+def _has_weights(recipe: Recipe, paths: PreparedPaths) -> bool:
+    return recipe.weights is None or weights_ready(paths.weights)
 
 
 @contextmanager
@@ -128,23 +132,24 @@ def _wait_for(lock: FileLock) -> None:
 def _build(recipe: Recipe, paths: PreparedPaths, narrate: Narrate, clock: Callable[[], float]) -> None:
     start = clock()
     _remove_leftovers(paths)
-    need_env, need_weights = not env_ready(paths), not weights_ready(paths.weights)
+    need_env = not env_ready(paths)
+    weights = None if _has_weights(recipe, paths) else recipe.weights
+    weights_line = _weights_line(recipe.name, weights, paths) if weights is not None else None
     if need_env:
         _check_space(paths, recipe.env_download_bytes + recipe.env_disk_bytes)
-        _build_env(recipe, paths, narrate, _weights_line(recipe, paths) if need_weights else None)
-    elif need_weights:
-        narrate(_weights_line(recipe, paths))
-    if need_weights:
-        _check_space(paths, recipe.weights.download_bytes * 2 + recipe.weights.disk_bytes)
-        build_weights(recipe.weights, paths.weights, paths.python, paths.log, narrate)
-    if need_env or need_weights:
+        _build_env(recipe, paths, narrate, weights_line)
+    elif weights_line is not None:
+        narrate(weights_line)
+    if weights is not None:
+        _check_space(paths, weights.download_bytes * 2 + weights.disk_bytes)
+        build_weights(weights, paths.weights, paths.python, paths.log, narrate)
+    if need_env or weights is not None:
         narrate(f"{recipe.name} prepared in {clock() - start:.0f} s, {words(tree_bytes(paths.root))} on disk")
 
 
-def _weights_line(recipe: Recipe, paths: PreparedPaths) -> str:
-    weights = recipe.weights
+def _weights_line(name: str, weights: Weights, paths: PreparedPaths) -> str:
     return (
-        f"{recipe.name} weights: {weights.title}, {words(weights.download_bytes)} to download, "
+        f"{name} weights: {weights.title}, {words(weights.download_bytes)} to download, "
         f"{words(weights.disk_bytes)} on disk in {home_relative(paths.root)}"
     )
 
