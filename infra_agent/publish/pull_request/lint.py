@@ -26,9 +26,7 @@ _COMMAND = re.compile(
 )
 _RISK = re.compile(r"risk[^\n]{0,40}?\b(routine|trade|memory|numerics(?:-minor)?|concurrency|production)\b", re.I)
 _HEAD = re.compile(r"\b[1-9]\d*:[0-9a-f]{64}\b")
-_AI = re.compile(
-    r"\b(AI|LLM|agent)\b[^.\n]{0,80}\b(used|assist\w*|generated|written|found|made)\b|AI assistance was used"
-)
+_AI = re.compile(r"(?i)\b(AI|LLMs?|language models?)\b[^.\n]{0,60}\b(used|generated|written|helped)\b")
 _NOTHING = re.compile(r"not looked up yet|^n/?a$|^none$|^todo|^tbd", re.IGNORECASE)
 _ANSWERS_PASS = re.compile(r"answer check[^\n]*\*\*(pass|not needed)\*\*|gsm8k|lm_eval|mmlu|perplexity", re.IGNORECASE)
 _SHORTEST_WORDS = 5

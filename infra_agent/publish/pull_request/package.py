@@ -110,7 +110,7 @@ def make_package(order: Order, state: RunState, masker: Masker = NO_SECRETS) -> 
     before = read_package(order.folder)
     place = find_place(
         state, chain, order.folder / "repo.git", repo=order.repo, wanted=order.source, remote=order.remote,
-        pinned=str(before.get("base", "")),
+        pinned=str(before.get("base", "")) if before.get("branch") == _branch(order) else "",
     )  # fmt: skip
     made, outside, differing, files = _commits(order, state, chain, report, place)
     template = policy.template_in(place.read)

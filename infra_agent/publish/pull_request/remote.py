@@ -1,7 +1,7 @@
 """A git remote: its default branch, and pushing one branch to it. Nothing is ever forced, merged or taken over.
 
-Covered: directories, `file://`, `ssh://`, `user@host:path`, `https://` (and `http://` on this machine); a token is handed
-to git in its environment, never on a command line.
+Covered: directories, `file://`, `ssh://`, `user@host:path`, `https://` (and `http://` on this machine); a token goes to
+git in its environment, never on a command line.
 Not covered: git's credential helpers; the user's git configuration is not read.
 """
 
