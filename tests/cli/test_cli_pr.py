@@ -1,29 +1,56 @@
-"""`infra-agent pr` as a process: the package, a plain remote, drafts on a local forge, and tokens that nobody sees."""
+"""`infra-agent pr` from its entry point: package, plain remote, drafts on a local forge, tokens that nobody sees."""
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
-import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from publish.pull_request import fake_forge
 from publish.pull_request.code_runs import FASTER, SERVER, code_run, diff, git, repository
 
+from infra_agent.cli.main import main
 from infra_agent.ledger.chain import LEDGER_FILE
 
+Call = Callable[..., "Done"]
 TOKEN = "ghp_canary0123456789abcdefABCDEF"
 
 
-def pr(folder: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
-    without = {name: value for name, value in os.environ.items() if "TOKEN" not in name}
-    without |= {"INFRA_AGENT_CONFIG": str(folder / "config"), "PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"}
-    return subprocess.run(
-        [sys.executable, "-m", "infra_agent", "pr", *words], cwd=folder, env=without | env, capture_output=True,
-        text=True, stdin=subprocess.DEVNULL, timeout=240,
-    )  # fmt: skip
+@dataclass
+class Done:
+    """How a call of the command ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def pr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    """The program's own entry point, in a folder with runs, without the tokens of whoever runs the tests."""
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if "TOKEN" in name]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("INFRA_AGENT_CONFIG", str(tmp_path / "config"))
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")
+
+    def call(*words: str, **env: str) -> Done:
+        before = signal.getsignal(signal.SIGTERM)
+        with monkeypatch.context() as more:
+            for name, value in env.items():
+                more.setenv(name, value)
+            with pytest.raises(SystemExit) as ended:
+                main(["pr", *words])
+        signal.signal(signal.SIGTERM, before)
+        shown = capsys.readouterr()
+        return Done(int(str(ended.value.code)), shown.out, shown.err)
+
+    return call
 
 
 @pytest.fixture
@@ -35,37 +62,37 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_run_becomes_a_branch_on_a_plain_remote_and_the_same_one_again(project: Path) -> None:
-    first = pr(project, "last", "--remote", "remote.git", "--json")
+def test_a_run_becomes_a_branch_on_a_plain_remote_and_the_same_one_again(pr: Call, project: Path) -> None:
+    first = pr("last", "--remote", "remote.git", "--json")
     assert first.returncode == 0, first.stderr
     document = json.loads(first.stdout)
     assert (document["missing"], document["refused"], document["new_branch"]) == ([], "", True)
-    again = json.loads(pr(project, "--remote", "remote.git", "--json").stdout)
+    again = json.loads(pr("--remote", "remote.git", "--json").stdout)
     assert again["commits"] == document["commits"]
     assert again["new_branch"] is False
     assert git(project / "remote.git", "show", f"{document['branch']}:app/server.py") + "\n" == FASTER
-    lines = pr(project, "--remote", "remote.git").stdout.splitlines()
+    lines = pr("--remote", "remote.git").stdout.splitlines()
     assert [line.split()[0] for line in lines] == ["package", "title", "branch", "pushed"]
 
 
-def test_a_dry_run_shows_the_body_and_writes_nothing(project: Path) -> None:
-    done = pr(project, "--dry-run")
+def test_a_dry_run_shows_the_body_and_writes_nothing(pr: Call, project: Path) -> None:
+    done = pr("--dry-run")
     assert done.returncode == 0, done.stderr
     assert "## Change and risk" in done.stdout
     assert not (next((project / "runs").iterdir()) / "pull_request").exists()
 
 
-def test_a_draft_is_opened_with_the_token_of_the_environment_which_is_written_nowhere(project: Path) -> None:
+def test_a_draft_is_opened_with_the_token_of_the_environment_which_is_written_nowhere(pr: Call, project: Path) -> None:
     with fake_forge.running("github") as forge:
         flags = ("--open", "github:owner/name", "--api-url", forge.url, "--remote", "remote.git")
-        done = pr(project, *flags, "--not-duplicate", "I searched the open requests", GITHUB_TOKEN=TOKEN)
+        done = pr(*flags, "--not-duplicate", "I searched the open requests", GITHUB_TOKEN=TOKEN)
         assert done.returncode == 0, done.stderr
         assert forge.faults == []
         assert forge.open[0]["draft"] is True
         assert forge.requests[0]["headers"]["authorization"] == f"Bearer {TOKEN}"
         assert f"draft    {forge.url}/owner/name/pull/7" in done.stdout
         forge.failures.append(fake_forge.Failure("GET", "/repos/owner/name$", 401, body={"message": f"bad {TOKEN}"}))
-        refused = pr(project, *flags, "--json", GITHUB_TOKEN=TOKEN)
+        refused = pr(*flags, "--json", GITHUB_TOKEN=TOKEN)
     assert refused.returncode == 2
     assert json.loads(refused.stdout)["error"]["kind"] == "forge"
     assert TOKEN not in done.stdout + done.stderr + refused.stdout + refused.stderr
@@ -73,19 +100,19 @@ def test_a_draft_is_opened_with_the_token_of_the_environment_which_is_written_no
     assert written == []
 
 
-def test_a_draft_on_gitlab(project: Path) -> None:
+def test_a_draft_on_gitlab(pr: Call, project: Path) -> None:
     with fake_forge.running("gitlab") as forge:
         flags = ("--open", "gitlab:group/sub/name", "--api-url", forge.url, "--remote", "remote.git", "--json")
-        done = pr(project, *flags, GITLAB_TOKEN=TOKEN)
+        done = pr(*flags, GITLAB_TOKEN=TOKEN)
         assert done.returncode == 0, done.stderr
         assert forge.faults == []
         assert json.loads(done.stdout)["draft"]["number"] == 3
 
 
-def test_a_project_that_wants_a_person_gets_nothing_until_one_has_written(project: Path) -> None:
+def test_a_project_that_wants_a_person_gets_nothing_until_one_has_written(pr: Call, project: Path) -> None:
     with fake_forge.running("github") as forge:
         flags = ("--open", "github:owner/name", "--rules", "vllm", "--api-url", forge.url, "--remote", "remote.git")
-        done = pr(project, *flags, "--json", GITHUB_TOKEN=TOKEN)
+        done = pr(*flags, "--json", GITHUB_TOKEN=TOKEN)
         error = json.loads(done.stdout)["error"]
         assert (done.returncode, error["kind"]) == (2, "pull_request_refused")
         assert any("holds words of the person" in line for line in error["lines"])
@@ -94,13 +121,13 @@ def test_a_project_that_wants_a_person_gets_nothing_until_one_has_written(projec
         human = next((project / "runs").iterdir()) / "pull_request/HUMAN.md"
         human.write_text("I read every line and ran it on my own machine.\n")
         words = ("--not-duplicate", "no open request is about this pause in answers")
-        assert pr(project, *flags, *words, GITHUB_TOKEN=TOKEN).returncode == 0
+        assert pr(*flags, *words, GITHUB_TOKEN=TOKEN).returncode == 0
         assert len(forge.open) == 1
 
 
-def test_a_project_that_forbids_it_gets_a_package_and_a_refusal_with_the_citation(project: Path) -> None:
+def test_a_project_that_forbids_it_gets_a_package_and_a_refusal_with_the_citation(pr: Call, project: Path) -> None:
     flags = ("--open", "github:ggml-org/llama.cpp", "--rules", "general", "--remote", "remote.git", "--json")
-    done = pr(project, *flags, GITHUB_TOKEN=TOKEN)
+    done = pr(*flags, GITHUB_TOKEN=TOKEN)
     error = json.loads(done.stdout)["error"]
     assert (done.returncode, error["kind"]) == (2, "pull_request_refused")
     assert "CONTRIBUTING.md at 012aae3e359d" in error["message"]
@@ -121,17 +148,19 @@ def test_a_project_that_forbids_it_gets_a_package_and_a_refusal_with_the_citatio
         (("nothing",), "no run"),
     ],
 )
-def test_a_mistake_is_a_usage_error_as_text_and_as_json(project: Path, words: tuple[str, ...], says: str) -> None:
-    done = pr(project, *words, "--json")
+def test_a_mistake_is_a_usage_error_as_text_and_as_json(
+    pr: Call, project: Path, words: tuple[str, ...], says: str
+) -> None:
+    done = pr(*words, "--json")
     assert done.returncode == 2, done.stdout
     assert says in json.loads(done.stdout)["error"]["message"]
 
 
-def test_a_run_that_accepted_nothing_has_nothing_to_propose(tmp_path: Path) -> None:
+def test_a_run_that_accepted_nothing_has_nothing_to_propose(pr: Call, tmp_path: Path) -> None:
     from ledger import ledger_samples as samples
 
     run_dir = tmp_path / "runs/01KBCDEFGHJKMNPQRSTVWXYZ01"
     samples.write(run_dir, [samples.started(run_id=run_dir.name), samples.phase("done"), samples.finished("not_met")])
-    done = pr(tmp_path, "--json")
+    done = pr("--json")
     assert "nothing to propose" in json.loads(done.stdout)["error"]["message"]
     assert (run_dir / LEDGER_FILE).is_file()

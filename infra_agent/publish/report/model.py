@@ -11,6 +11,7 @@ from typing import Any, Literal
 from infra_agent.goal.model import Goal
 from infra_agent.publish.report.rows import (
     AcceptedRow,
+    AttributionRow,
     BeforeAfter,
     BlockRow,
     CandidateRow,
@@ -22,9 +23,11 @@ from infra_agent.publish.report.rows import (
     FamilyRow,
     GuardRow,
     HypothesisRow,
+    JourneyPoint,
     PersonRow,
     Predictor,
     Row,
+    RungCost,
     Sources,
     VerdictRow,
 )
@@ -266,6 +269,9 @@ class Report(Row):
     verdicts: list[VerdictRow]
     candidates: list[CandidateRow]
     proposals: int
+    journey: list[JourneyPoint]
+    rung_costs: list[RungCost]
+    attribution: list[AttributionRow]
     hypotheses: list[HypothesisRow]
     predictor: Predictor
     claims: list[Claim]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import shlex
 import subprocess
@@ -30,45 +31,27 @@ def script(tmp_path_factory: pytest.TempPathFactory, report: Report) -> Path:
     return path
 
 
-def server(folder: Path) -> Path:
-    """A small server of the completions interface that waits before each word."""
-    path = folder / "server.py"
-    path.write_text(
-        "import json, sys, time\nfrom http.server import BaseHTTPRequestHandler, ThreadingHTTPServer\n"
-        "pause = float(sys.argv[2])\n\n\nclass H(BaseHTTPRequestHandler):\n    protocol_version = 'HTTP/1.1'\n"
-        "    def log_message(self, *a):\n        pass\n"
-        '    def do_GET(self):\n        self.reply(b\'{"data": [{"id": "/models/smol"}]}\', \'application/json\')\n'
-        "    def reply(self, content, kind):\n        self.send_response(200)\n"
-        "        self.send_header('content-type', kind)\n        self.send_header('content-length', str(len(content)))\n"
-        "        self.end_headers()\n        self.wfile.write(content)\n"
-        "    def do_POST(self):\n        asked = json.loads(self.rfile.read(int(self.headers['content-length'])))\n"
-        "        self.send_response(200)\n        self.send_header('content-type', 'text/event-stream')\n"
-        "        self.send_header('connection', 'close')\n        self.end_headers()\n"
-        "        self.close_connection = True\n"
-        "        count = asked.get('max_tokens', 8)\n        for i in range(count):\n            time.sleep(pause)\n"
-        "            end = 'length' if i == count - 1 else None\n"
-        "            word = {'id': 'x', 'model': asked['model'], 'object': 'chat.completion.chunk',\n"
-        "                    'choices': [{'index': 0, 'delta': {'content': f' w{i}'}, 'finish_reason': end}]}\n"
-        "            self.wfile.write(f'data: {json.dumps(word)}\\n\\n'.encode())\n            self.wfile.flush()\n"
-        "        usage = {'id': 'x', 'model': asked['model'], 'object': 'chat.completion.chunk', 'choices': [],\n"
-        "                 'usage': {'prompt_tokens': 5, 'completion_tokens': count, 'total_tokens': count + 5}}\n"
-        "        self.wfile.write(f'data: {json.dumps(usage)}\\n\\ndata: [DONE]\\n\\n'.encode())\n\n\n"
-        "ThreadingHTTPServer(('127.0.0.1', int(sys.argv[1])), H).serve_forever()\n"
+def command(pause_s: float) -> str:
+    """A server with known times of its tokens; the script puts a port in."""
+    settings = json.dumps(
+        {"gap_s": pause_s, "first_token_s": pause_s, "obey_max_tokens": True, "model": "/models/smol"}
     )
-    return path
+    return shlex.join([sys.executable, "-m", "probes.load.mock_server", "--script", settings]) + " --port {port}"
 
 
-def ask(script: Path, folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
-    program = server(folder)
-    slow, fast = (f"{shlex.join([sys.executable, str(program)])} {{port}} {pause}" for pause in (SLOW_S, FAST_S))
-    command = [sys.executable, str(script), "--base", slow, "--changed", fast, *flags]
-    return subprocess.run(command, capture_output=True, text=True, timeout=240)
+def ask(script: Path, *flags: str) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, str(script), "--base", command(SLOW_S), "--changed", command(FAST_S), *flags]
+    for _ in range(4):
+        done = subprocess.run(words, capture_output=True, text=True, timeout=240)
+        if "client delay" not in done.stdout:  # This machine was busy: nothing was learnt.
+            break
+    return done
 
 
-def test_it_passes_with_the_change_and_fails_without(script: Path, tmp_path: Path) -> None:
-    after = ask(script, tmp_path)
+def test_it_passes_with_the_change_and_fails_without(script: Path) -> None:
+    after = ask(script)
     assert after.returncode == 0, after.stdout + after.stderr
-    before = ask(script, tmp_path, "--before")
+    before = ask(script, "--before")
     assert before.returncode == 1, before.stdout + before.stderr
     assert "wanted at least x1.48" in before.stdout
 
