@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 GOAL ?= at 4 concurrent requests, double the output tokens per second without changing the answers
 
-.PHONY: help demo test test-kill test-engine harness-tests bench-harness check lint types contracts deps style format features bench-judge bench-load aa-demo clean
+.PHONY: help demo test test-kill report-tests tamper-table test-engine harness-tests bench-harness check lint types contracts deps style format features bench-judge bench-load aa-demo clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -37,6 +37,12 @@ bench-harness: $(VENV)/dev ## What the harness itself costs (RUN=runs/ID: in tha
 
 test-engine: $(VENV)/dev ## The whole main job on the real engine, killed in the middle of a proof
 	$(BIN)/python -m pytest -m 'engine and slow'
+
+report-tests: $(VENV)/dev ## The report in headless Chromium: layout, pictures (runs/report-tests/), network, axe
+	$(BIN)/python -m pytest -m 'browser' tests/publish -q -s
+
+tamper-table: $(VENV)/dev ## Every way to tamper with an approval, and what refuses it
+	PYTHONPATH=tests $(BIN)/python -m review.tamper_table
 
 check: lint types contracts deps style ## Lint, types, import contracts, dependencies, size budgets
 

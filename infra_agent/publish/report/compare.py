@@ -6,8 +6,6 @@ Not covered: a test between runs. They were measured at other times, so their ra
 
 from __future__ import annotations
 
-from typing import Any
-
 from infra_agent.publish import tables
 from infra_agent.publish.report import format
 from infra_agent.publish.report.model import Report
@@ -55,7 +53,7 @@ def compare(left: Report, right: Report) -> Comparison:
 def compare_lines(found: Comparison) -> list[str]:
     """As Markdown, which a terminal reads as well."""
     sides = (found.left, found.right)
-    rows: list[tuple[str, Any, Any]] = [
+    rows: list[tuple[str, ...]] = [
         ("Outcome", *(tables.plain(side.sentence, 120) for side in sides)),
         ("Best", *(side.best for side in sides)),
         ("Gain over its own stock", *(format.estimate(side.gain) for side in sides)),
