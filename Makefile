@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 GOAL ?= at 4 concurrent requests, double the output tokens per second without changing the answers
 
-.PHONY: help demo test test-runs test-kill test-engine harness-tests bench-harness brain-tests bench-brain lab-slow-server check lint types contracts deps style format features bench-judge bench-load aa-demo case-3 kernel-tests static-tests lab-kv case-2 test-lab-kv bench-probe-overhead bench-trace events-tests trace-overhead clean
+.PHONY: help demo test test-runs test-kill test-engine harness-tests bench-harness brain-tests bench-brain lab-slow-server check lint types contracts deps style format features bench-judge bench-load aa-demo case-3 kernel-tests static-tests lab-kv case-2 test-lab-kv bench-probe-overhead bench-trace events-tests trace-overhead report-tests tamper-table clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -49,6 +49,10 @@ bench-brain: $(VENV)/dev ## Tokens and time of the LLM brain outside the model, 
 
 lab-slow-server: $(VENV)/dev ## A real server with two defects, found and patched by a scripted model (minutes)
 	$(BIN)/python -m pytest -v -p no:cacheprovider -m 'engine and slow' tests/labs
+report-tests: $(VENV)/dev ## The report in headless Chromium: layout, pictures (runs/report-tests/), network, axe
+	$(BIN)/python -m pytest -m 'browser' tests/publish -q -s
+tamper-table: $(VENV)/dev ## Every way to tamper with an approval, and what refuses it
+	PYTHONPATH=tests $(BIN)/python -m review.tamper_table
 
 check: lint types contracts deps style ## Lint, types, import contracts, dependencies, size budgets
 

@@ -7,7 +7,9 @@
     │   ├── ChangeRefused           2  a code change that may not be, or cannot be, applied
     │   ├── EndpointError           2  the language model's endpoint cannot be used
     │   ├── RunNotFound             2  no such run
-    │   └── ApprovalRefused         2  a person's approval does not hold for what would be applied
+    │   ├── ApprovalRefused         2  a person's approval does not hold for what would be applied
+    │   ├── PullRequestRefused      2  a pull request may not be opened there, or is not ours to change
+    │   └── ForgeError              2  GitHub or GitLab refused, or did not answer
     ├── LedgerError                 1  a ledger does not verify
     ├── ApprovalPending             3  a person has not decided yet
     ├── NotProvable                 1  the goal asks for less than can be proved here in its budget
@@ -123,6 +125,18 @@ class ApprovalRefused(UsageError):
     def __init__(self, what: str, *, where: str = "", hint: str = "", lines: Sequence[str] = ()) -> None:
         super().__init__(f"approval refused: {what}", where=where, hint=hint, lines=lines)
         self.what = what
+
+
+class PullRequestRefused(UsageError):
+    """The target's rules forbid it, the body lacks what they demand, or a person has the request in hand."""
+
+    kind = "pull_request_refused"
+
+
+class ForgeError(UsageError):
+    """A forge refused a request or gave no answer; nothing half-made is left."""
+
+    kind = "forge"
 
 
 class ApprovalPending(InfraAgentError):

@@ -89,7 +89,12 @@ def _start(report: Report, configuration: Configuration, launch: LaunchRow) -> s
     if row is None or not row.patches:
         return shell(launch.argv, launch.env)
     port = urlsplit(_url(launch)).port
-    return shlex.join(["infra-agent", "stack", "up", *_stack(report), "--run", report.run.id, "--port", str(port)])
+    return shlex.join([*stack_up(report, "--run", report.run.id), "--port", str(port)])
+
+
+def stack_up(report: Report, *which: str) -> list[str]:
+    """`infra-agent stack up` on the run's own stack: `--stock`, or `--run ID` with its patches mounted."""
+    return ["infra-agent", "stack", "up", *_stack(report), *which]
 
 
 def _stack(report: Report) -> list[str]:
@@ -115,9 +120,15 @@ def _option(argv: list[str], name: str) -> str:
 
 def _probe(report: Report, url: str) -> str:
     """The load probe with the run's own workload."""
-    workload, load = report.stack.workload, report.goal.load
     parts = urlsplit(url)
-    argv = ["python", "-m", "probes.load", "--url", f"{parts.scheme}://{parts.netloc}", "--model", report.stack.model]
+    address = f"{parts.scheme}://{parts.netloc}"
+    return shlex.join(["python", "-m", "probes.load", "--url", address, *load_argv(report)])
+
+
+def load_argv(report: Report) -> list[str]:
+    """The load probe's options for the run's own workload, without the server's address."""
+    workload, load = report.stack.workload, report.goal.load
+    argv = ["--model", report.stack.model]
     if load is not None and load.rate_per_s is not None:
         argv += ["--rate", f"{load.rate_per_s:g}"]
     else:
@@ -130,7 +141,7 @@ def _probe(report: Report, url: str) -> str:
     argv += [] if workload["stream"] else ["--no-stream"]
     for limit in report.goal.slo:
         argv += [f"--slo-{limit.metric.value.removesuffix('_s')}", f"{limit.value:g}"]
-    return shlex.join([*argv, "--seed", str(_seed(report))])
+    return [*argv, "--seed", str(_seed(report))]
 
 
 def _seed(report: Report) -> int:

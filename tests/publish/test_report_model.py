@@ -38,7 +38,7 @@ from infra_agent.publish.report.schema import schema_text
 KEYS = {
     "schema_version", "run", "goal", "stack", "outcome", "baseline", "best", "before_after", "accepted", "decisions",
     "people", "verdicts", "candidates", "proposals", "hypotheses", "predictor", "claims", "answers", "noise",
-    "judge_error_rates",
+    "judge_error_rates", "journey", "rung_costs", "attribution",
     "families", "honesty_row", "agent", "final", "search", "observations", "not_measured", "degraded", "notes",
     "refused_actions", "failed_launches", "cost", "llm", "environment", "walls", "reproduce", "ledger",
 }  # fmt: skip

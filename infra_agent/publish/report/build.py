@@ -12,7 +12,11 @@ from typing import Any
 
 from infra_agent.ledger.state import RunState
 from infra_agent.publish.commands import commands
+<<<<<<< HEAD
 from infra_agent.publish.report import candidates, costs, families, gaps, llm, outcome, reasons
+=======
+from infra_agent.publish.report import candidates, costs, gaps, journey, outcome, reasons
+>>>>>>> w/pr
 from infra_agent.publish.report.facts import Facts, json_safe
 from infra_agent.publish.report.measures import measures
 from infra_agent.publish.report.model import LedgerInfo, Report
@@ -41,6 +45,9 @@ def build_report(state: RunState, extra: Mapping[str, Any] | None = None) -> Rep
         verdicts=candidates.verdict_rows(facts),
         candidates=candidates.candidate_rows(facts, parameters),
         proposals=len(state.candidates),
+        journey=journey.journey(facts),
+        rung_costs=journey.rung_costs(facts),
+        attribution=journey.attribution(facts),
         hypotheses=hypotheses,
         predictor=reasons.predictor(facts, hypotheses),
         claims=reasons.claims(facts),

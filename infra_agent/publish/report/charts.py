@@ -49,15 +49,15 @@ def forest(rows: Sequence[Interval], target: float | None, name: str) -> Markup:
         return _LEFT + (math.log(value) - low) / (high - low) * (_RIGHT - _LEFT)
 
     top, bottom = 34, 34 + _ONE_BLOCK * len(rows)
-    parts = [_line(x(1.0), top - 4, x(1.0), bottom + 4, "base"), _text(x(1.0), 12, "x1.00 base", "m", _anchor(x(1.0)))]
+    parts = [line(x(1.0), top - 4, x(1.0), bottom + 4, "base"), text(x(1.0), 12, "x1.00 base", "m", _anchor(x(1.0)))]
     if target:
-        parts += [_line(x(target), top - 4, x(target), bottom + 4, "target")]
-        parts += [_text(x(target), 26, f"target {ratio(target)}", "a", _anchor(x(target)))]
-    parts += [_text(position, bottom + 18, f"{tick:g}", "m", "middle") for tick, position in _ticks(x, low, high)]
+        parts += [line(x(target), top - 4, x(target), bottom + 4, "target")]
+        parts += [text(x(target), 26, f"target {ratio(target)}", "a", _anchor(x(target)))]
+    parts += [text(position, bottom + 18, f"{tick:g}", "m", "middle") for tick, position in _ticks(x, low, high)]
     for index, row in enumerate(rows):
         parts.append(_interval(row, top + _ONE_BLOCK * index + _ONE_BLOCK / 2, x))
     described = "; ".join(f"{row.label} {estimate(row)}" for row in rows)
-    return _svg(name, "Ratio to the base, log scale", described, bottom + 26, parts)
+    return svg(name, "Ratio to the base, log scale", described, bottom + 26, parts)
 
 
 def _ticks(x: object, low: float, high: float) -> list[tuple[float, float]]:
@@ -73,12 +73,12 @@ def _ticks(x: object, low: float, high: float) -> list[tuple[float, float]]:
 
 def _interval(row: Interval, y: float, x: object) -> Markup:
     assert callable(x)
-    parts = [_text(_LEFT - 10, y + 4, _clip(row.label), "t", "end")]
+    parts = [text(_LEFT - 10, y + 4, clip(row.label), "t", "end")]
     if row.low is not None and row.high is not None and row.low > 0:
-        parts.append(_line(x(row.low), y, x(row.high), y, f"bar {row.style}"))
-        parts += [_line(x(end), y - 4, x(end), y + 4, f"bar {row.style}") for end in (row.low, row.high)]
+        parts.append(line(x(row.low), y, x(row.high), y, f"bar {row.style}"))
+        parts += [line(x(end), y - 4, x(end), y + 4, f"bar {row.style}") for end in (row.low, row.high)]
     parts.append(Markup('<circle class="dot {}" cx="{:.1f}" cy="{:.1f}" r="4.5"/>').format(row.style, x(row.ratio), y))
-    parts.append(_text(_RIGHT + 14, y + 4, estimate(row), "t n", "start"))
+    parts.append(text(_RIGHT + 14, y + 4, estimate(row), "t n", "start"))
     return Markup("<g {}>{}</g>").format(row.source, Markup("").join(parts))
 
 
@@ -97,21 +97,21 @@ def blocks(rows: Sequence[BlockRow], unit: str, name: str, candidate: str) -> Ma
     def y(value: float) -> float:
         return bottom - (value - low) / (high - low) * (bottom - top)
 
-    parts = [_dot(left, 12, "other"), _text(left + 10, 16, "base", "m", "start")]
-    parts += [_dot(left + 60, 12, "kept"), _text(left + 70, 16, _clip(candidate, 60), "m", "start")]
+    parts = [_dot(left, 12, "other"), text(left + 10, 16, "base", "m", "start")]
+    parts += [_dot(left + 60, 12, "kept"), text(left + 70, 16, clip(candidate, 60), "m", "start")]
     for value in _nice(low, high):
-        parts += [_line(left, y(value), right, y(value), "grid")]
-        parts += [_text(left - 8, y(value) + 4, amount(value, unit, high), "m n", "end")]
+        parts += [line(left, y(value), right, y(value), "grid")]
+        parts += [text(left - 8, y(value) + 4, amount(value, unit, high), "m n", "end")]
     for index, (row, base, other) in enumerate(pairs):
         at = left + step * (index + 0.5)
         order = "A B" if row.order and row.order[0] == "base" else "B A"
-        drawn = [_line(at, y(base), at, y(other), "bar kept"), _dot(at, y(base), "other"), _dot(at, y(other), "kept")]
-        drawn += [_text(at, bottom + 18, str(row.index), "m", "middle"), _text(at, bottom + 32, order, "m", "middle")]
+        drawn = [line(at, y(base), at, y(other), "bar kept"), _dot(at, y(base), "other"), _dot(at, y(other), "kept")]
+        drawn += [text(at, bottom + 18, str(row.index), "m", "middle"), text(at, bottom + 32, order, "m", "middle")]
         parts.append(Markup('<g data-event="{}">{}</g>').format(row.event, Markup("").join(drawn)))
-    parts.append(_text(left - 8, bottom + 18, "block", "m", "end"))
-    parts.append(_text(left - 8, bottom + 32, "launch order", "m", "end"))
+    parts.append(text(left - 8, bottom + 18, "block", "m", "end"))
+    parts.append(text(left - 8, bottom + 32, "launch order", "m", "end"))
     described = "; ".join(f"block {row.index}: {base:.4g} and {other:.4g} {unit}" for row, base, other in pairs)
-    return _svg(name, f"{candidate} and its base, block by block", described, bottom + 42, parts)
+    return svg(name, f"{candidate} and its base, block by block", described, bottom + 42, parts)
 
 
 def _nice(low: float, high: float) -> list[float]:
@@ -130,24 +130,25 @@ def bars(rows: Sequence[BeforeAfter], name: str) -> Markup:
         top = 10 + index * 46
         ends = [end for figure in (row.stock, row.best) for end in (figure.value, figure.high) if end is not None]
         largest = max(ends) or 1.0
-        drawn = [_text(_LEFT - 10, top + 20, _clip(row.label), "t", "end")]
+        drawn = [text(_LEFT - 10, top + 20, clip(row.label), "t", "end")]
         for offset, figure, style, who in ((0, row.stock, "other", "stock"), (18, row.best, "kept", "best")):
             length, y = max(0.0, figure.value / largest) * (_RIGHT - _LEFT), top + offset
             rectangle = '<rect class="fill {}" x="{}" y="{}" width="{:.1f}" height="14"/>'
             drawn.append(Markup(rectangle).format(style, _LEFT, y, length))
             if figure.low is not None and figure.high is not None:
                 ends_x = [_LEFT + max(0.0, end / largest) * (_RIGHT - _LEFT) for end in (figure.low, figure.high)]
-                drawn.append(_line(ends_x[0], y + 7, ends_x[1], y + 7, "whisker"))
+                drawn.append(line(ends_x[0], y + 7, ends_x[1], y + 7, "whisker"))
             shown = f"{amount(figure.value, row.unit, row.stock.value)} {who}"
-            drawn.append(_text(_RIGHT + 14, y + 11, shown, "t n", "start"))
+            drawn.append(text(_RIGHT + 14, y + 11, shown, "t n", "start"))
         parts.append(Markup('<g data-observation="{}">{}</g>').format(row.best.sources[0], Markup("").join(drawn)))
     if not parts:
         return Markup("")
     described = "; ".join(f"{row.label}: {row.stock.value:.4g}, then {row.best.value:.4g} {row.unit}" for row in rows)
-    return _svg(name, "Stock beside best", described, 10 + len(rows) * 46, parts)
+    return svg(name, "Stock beside best", described, 10 + len(rows) * 46, parts)
 
 
-def _svg(name: str, title: str, described: str, height: float, parts: Sequence[Markup]) -> Markup:
+def svg(name: str, title: str, described: str, height: float, parts: Sequence[Markup]) -> Markup:
+    """A drawing with a name, a description and a role."""
     frame = (
         '<svg role="img" viewBox="0 0 {w} {h:.0f}" width="{w}" height="{h:.0f}" aria-labelledby="{n}-t {n}-d">'
         '<title id="{n}-t">{t}</title><desc id="{n}-d">{d}</desc>{p}</svg>'
@@ -156,12 +157,14 @@ def _svg(name: str, title: str, described: str, height: float, parts: Sequence[M
     return Markup(frame).format(w=WIDTH, h=height, n=name, t=clean(title), d=clean(described, 4000), p=body)
 
 
-def _text(x: float, y: float, text: str, style: str, anchor: str) -> Markup:
+def text(x: float, y: float, words: str, style: str, anchor: str) -> Markup:
+    """A label."""
     pattern = '<text class="{}" x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>'
-    return Markup(pattern).format(style, x, y, anchor, escape(clean(text)))
+    return Markup(pattern).format(style, x, y, anchor, escape(clean(words)))
 
 
-def _line(x1: float, y1: float, x2: float, y2: float, style: str) -> Markup:
+def line(x1: float, y1: float, x2: float, y2: float, style: str) -> Markup:
+    """A stroke."""
     return Markup('<line class="{}" x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}"/>').format(style, x1, y1, x2, y2)
 
 
@@ -173,6 +176,7 @@ def _anchor(x: float) -> str:
     return "start" if x < _LEFT + 40 else "end" if x > _RIGHT - 40 else "middle"
 
 
-def _clip(text: str, longest: int = _LABEL_CHARS) -> str:
-    text = clean(text)
-    return text if len(text) <= longest else text[: longest - 1] + "…"
+def clip(words: str, longest: int = _LABEL_CHARS) -> str:
+    """Text cut to what a label holds."""
+    words = clean(words)
+    return words if len(words) <= longest else words[: longest - 1] + "…"

@@ -17,7 +17,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from infra_agent.publish.report import charts, format
+from infra_agent.publish.report import charts, charts_journey, format
 from infra_agent.publish.report.facts import is_goal_metric, is_headline
 from infra_agent.publish.report.model import Report
 from infra_agent.publish.report.rows import BeforeAfter, CandidateRow
@@ -53,8 +53,8 @@ _MOST_BARS = 6
 def write_report(run_dir: Path, report: Report, masker: Masker = NO_SECRETS) -> tuple[Path, Path]:
     """Write report.html and report.json into the run directory, each replaced as a whole; returns their paths."""
     html_path, json_path = run_dir / "report.html", run_dir / "report.json"
-    _replace(json_path, to_json(report, masker))
-    _replace(html_path, masker.text(render(report)))
+    replace_file(json_path, to_json(report, masker))
+    replace_file(html_path, masker.text(render(report)))
     return html_path, json_path
 
 
@@ -94,13 +94,13 @@ def _environment() -> Environment:
         loader=PackageLoader("infra_agent.publish.report", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=_inert,
+        finalize=inert,
         trim_blocks=True,
         lstrip_blocks=True,
     )
 
 
-def _inert(value: Any) -> Any:
+def inert(value: Any) -> Any:
     """Every value that reaches the page and is no markup of our own loses control and direction characters."""
     if isinstance(value, Markup):
         return value
@@ -143,6 +143,7 @@ def _drawings(report: Report, sources: _Sources) -> dict[str, Markup]:
     unit = next((row.unit for row in report.before_after if row.is_goal), "")
     name = f"{winner.id} {winner.title}" if winner is not None else ""
     return {
+        "journey": charts_journey.journey(report.journey, "journey"),
         "forest": charts.forest(_intervals(report, sources), _target(report), "forest"),
         "pairs": charts.blocks(proving, unit, "pairs", name),
         "bars": charts.bars(_headlines(report.before_after)[:_MOST_BARS], "bars"),
@@ -190,8 +191,8 @@ def _row(label: str, estimate: Any, style: str, source: Markup) -> charts.Interv
     )
 
 
-def _replace(path: Path, text: str) -> None:
-    """Write beside the target, flush, then rename over it."""
+def replace_file(path: Path, text: str) -> None:
+    """Write a file beside its place, flush, then rename over it: a reader never sees half of it."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         with temporary.open("w", encoding="utf-8", newline="\n") as file:

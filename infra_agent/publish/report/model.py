@@ -12,6 +12,7 @@ from infra_agent.goal.model import Goal
 from infra_agent.publish.report.reason_rows import Claim, FamilyRow, HypothesisRow, Predictor
 from infra_agent.publish.report.rows import (
     AcceptedRow,
+    AttributionRow,
     BeforeAfter,
     BlockRow,
     CandidateRow,
@@ -20,8 +21,14 @@ from infra_agent.publish.report.rows import (
     DifferenceRow,
     EstimateRow,
     GuardRow,
+<<<<<<< HEAD
+=======
+    HypothesisRow,
+    JourneyPoint,
+>>>>>>> w/pr
     PersonRow,
     Row,
+    RungCost,
     Sources,
     VerdictRow,
 )
@@ -298,6 +305,9 @@ class Report(Row):
     verdicts: list[VerdictRow]
     candidates: list[CandidateRow]
     proposals: int
+    journey: list[JourneyPoint]
+    rung_costs: list[RungCost]
+    attribution: list[AttributionRow]
     hypotheses: list[HypothesisRow]
     predictor: Predictor
     claims: list[Claim]

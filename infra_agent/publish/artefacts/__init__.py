@@ -1,0 +1,1 @@
+"""Launch settings as files that other programs take."""
