@@ -23,7 +23,7 @@ Arch = Annotated[
 ]
 Set = Annotated[
     list[str] | None,
-    typer.Option(help="NAME=VALUE: a compile-time constant, or a pointer's type.", rich_help_panel=_KERNELS),
+    typer.Option("--set", help="NAME=VALUE: a compile-time constant, or a pointer's type.", rich_help_panel=_KERNELS),
 ]
 Warps = Annotated[
     list[int] | None, typer.Option(help="Compile with so many warps (repeatable).", rich_help_panel=_KERNELS)

@@ -34,17 +34,6 @@ class KernelOptions:
     python: str
 
 
-def run(name: str, said: Mapping[str, Any], as_json: bool) -> int:
-    """One of the kernel probes with the options of the command line."""
-    if name == "roofline":
-        return roofline(said, as_json)
-    options = KernelOptions(
-        kernel=said["kernel"], call=said["call"], architectures=said["arch"] or (), settings=said["set"] or (),
-        warps=said["warps"] or (), paths=said["path"] or (), python=said["python"],
-    )  # fmt: skip
-    return static(options, as_json) if name == "static" else redundancy(options, as_json)
-
-
 def static(options: KernelOptions, as_json: bool) -> int:
     """Compile without a card; one observation."""
     from probes.static.cuda_compile import observe_cuda

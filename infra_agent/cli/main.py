@@ -10,11 +10,7 @@ from types import FrameType
 import typer
 
 from infra_agent import __version__
-<<<<<<< HEAD
-from infra_agent.cli import doctor, init, mcp, playbook, probe, report, review, run, runs, stack
-=======
-from infra_agent.cli import doctor, init, playbook, pr, probe, report, review, run, runs, stack
->>>>>>> w/pr
+from infra_agent.cli import doctor, init, mcp, playbook, pr, probe, report, review, run, runs, stack
 from infra_agent.cli.output import print_error, print_lines, print_traceback
 from infra_agent.cli.streams import masked_streams
 from infra_agent.errors import ExitCode, InfraAgentError, Interrupted, UsageError
@@ -37,11 +33,8 @@ app.command("run")(run.run)
 app.command("init")(init.init)
 app.command("doctor")(doctor.doctor)
 app.command("report")(report.report)
-<<<<<<< HEAD
 app.command("mcp")(mcp.mcp)
-=======
 app.command("pr")(pr.pr)
->>>>>>> w/pr
 app.add_typer(runs.app, name="runs")
 app.add_typer(review.app, name="review")
 app.add_typer(stack.app, name="stack")

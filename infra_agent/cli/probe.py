@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
-from infra_agent.cli import kernel_options as k
+from infra_agent.cli import events, probe_kernels, trace
 from infra_agent.cli import load_options as o
 from infra_agent.cli.options import JsonFlag, StackRef
 from infra_agent.cli.output import print_json, print_lines
-from infra_agent.errors import UsageError
 
 app = typer.Typer(help="Probes: single measured experiments.", no_args_is_help=True)
+running = typer.Typer(help="Run one probe on its own. Each takes --json.", no_args_is_help=True)
+app.add_typer(running, name="run")
+running.command("events")(events.events)
+running.command("trace")(trace.trace)
+running.command("numeric")(probe_kernels.numeric)
+running.command("static")(probe_kernels.static)
+running.command("redundancy")(probe_kernels.redundancy)
+running.command("roofline")(probe_kernels.roofline)
 PROBES = (
     (
         "load",
@@ -26,7 +31,24 @@ PROBES = (
         "greedy answers of two servers, close calls decided by a float32 oracle",
         "python -m probes.numeric.answers",
     ),
-    ("overlap", "events", "how many requests decode at the same time, from the time stamps of their chunks", ""),
+    (
+        "events",
+        "events",
+        "what binds a running server: its metrics, its log, its processes",
+        "python -m probes.events",
+    ),
+    (
+        "trace",
+        "trace",
+        "where the time of a profile went: kernels, launch gaps, overlap; two profiles: what got slower",
+        "python -m probes.trace.profile",
+    ),
+    (
+        "numeric",
+        "numeric",
+        "one function against a float64 reference, in the sandbox, by an oracle tested with broken outputs",
+        "infra-agent probe run numeric",
+    ),
     (
         "static",
         "static",
@@ -45,6 +67,19 @@ PROBES = (
         "bytes and operations of a model step against a device's limits; Amdahl's bound",
         "python -m probes.capacity.roofline",
     ),
+    (
+        "gil-scan",
+        "static",
+        "C++ bindings: native functions that wait with Python's GIL held, and Python objects used without it",
+        "python -m probes.static.gil_scan",
+    ),
+    (
+        "gil",
+        "trace",
+        "who holds the GIL of a running program, which thread waits for it, and what it is not",
+        "python -m probes.trace.gil",
+    ),
+    ("overlap", "events", "how many requests decode at the same time, from the time stamps of their chunks", ""),
     ("engagement", "static", "is a changed parameter in effect in the running engine", ""),
     ("experiment", "micro", "one run of a stack that is no server: its declared metrics", ""),
     ("program", "micro", "a program of the stack's own that writes observations ([probes.NAME])", ""),
@@ -64,10 +99,9 @@ def list_(as_json: JsonFlag = False) -> int:
     return 0
 
 
-@app.command("run")
+@running.command("load")
 def run(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(help="load, static, redundancy or roofline.")],
     url: o.Url = None, model: o.Model = None, expected_model: o.ExpectedModel = None, endpoint: o.Endpoint = "chat",
     api_key_env: o.KeyEnv = None, ca_file: o.CaFile = None, stack: StackRef = None,
     concurrency: o.Concurrency = None, rate: o.Rate = None, arrivals: o.Arrivals = "poisson",
@@ -82,29 +116,16 @@ def run(
     slo_ttft: o.SloTtft = None, slo_tpot: o.SloTpot = None, slo_e2e: o.SloE2e = None,
     extra_body: o.ExtraBody = "{}", output: o.Output = None, html: o.Html = None, export: o.Export = None,
     compare: o.Compare = None, metric: o.Metric = "output_tok_per_s", order: o.Order = None,
-    kernel: k.Kernel = "", call: k.Call = "", arch: k.Arch = None, set: k.Set = None, warps: k.Warps = None,
-    path: k.ImportPath = None, python: k.Python = "", hardware: k.HardwareName = "H100", devices: k.Devices = 1,
-    phase: k.Phase = "decode", batch: k.Batch = 1, context_tokens: k.ContextTokens = 4096,
-    new_tokens: k.NewTokens = 1, weights: k.Weights = "bf16", drafts: k.Drafts = 0, dense: k.Dense = False,
-    measured: k.Measured = None, share: k.Share = None, factor: k.Factor = None, noise: k.NoiseFloor = 0.01,
     as_json: JsonFlag = False,
 ) -> int:  # fmt: skip
-    """Run one probe. Exit 1 when a window is not worth its numbers, or a kernel fails or cannot be judged.
+    """Measure a running server, once or for each of several loads. Exit 1 when a window is not worth its numbers.
 
-    `load` measures a running server, once or for each of several loads; `static`, `redundancy` and `roofline` look at
-    kernels and models without one.
     Load goes to this machine, or to the host that the stack file names; to no other. Without any of --concurrency,
     --rate, --ramp and --trace, four users send requests. An interrupt keeps what has been answered.
-    JSON keys: observation (one window, one kernel) or observations (a sweep), comparison (--compare).
+    JSON keys: observation (one window) or observations (a sweep), comparison (--compare).
     """
     from infra_agent.cli import load
 
-    if name in ("static", "redundancy", "roofline"):
-        from infra_agent.cli import kernels
-
-        return kernels.run(name, context.params, as_json)
-    if name != "load":
-        raise UsageError(f"probe {name!r} does not run alone here", hint="infra-agent probe list")
     if compare is not None:
         return load.judge(compare, metric, order, as_json)
     return load.measure(context.params, stack, as_json)

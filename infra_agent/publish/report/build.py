@@ -12,11 +12,7 @@ from typing import Any
 
 from infra_agent.ledger.state import RunState
 from infra_agent.publish.commands import commands
-<<<<<<< HEAD
-from infra_agent.publish.report import candidates, costs, families, gaps, llm, outcome, reasons
-=======
-from infra_agent.publish.report import candidates, costs, gaps, journey, outcome, reasons
->>>>>>> w/pr
+from infra_agent.publish.report import candidates, costs, families, gaps, journey, llm, outcome, reasons
 from infra_agent.publish.report.facts import Facts, json_safe
 from infra_agent.publish.report.measures import measures
 from infra_agent.publish.report.model import LedgerInfo, Report

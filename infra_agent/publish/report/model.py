@@ -21,11 +21,7 @@ from infra_agent.publish.report.rows import (
     DifferenceRow,
     EstimateRow,
     GuardRow,
-<<<<<<< HEAD
-=======
-    HypothesisRow,
     JourneyPoint,
->>>>>>> w/pr
     PersonRow,
     Row,
     RungCost,

@@ -299,90 +299,6 @@ class CandidateRow(Row):
     screen: ScreenRow | None
     blocks: list[BlockRow]
     event: int
-<<<<<<< HEAD
-=======
-
-
-class Predicted(Row):
-    """The range stated before anything was measured."""
-
-    rung: str
-    metric: str
-    low: float
-    high: float
-
-
-class Measured(Row):
-    """What was then measured. `basis`: proved (paired blocks) or screen."""
-
-    ratio: float
-    low: float | None
-    high: float | None
-    basis: Literal["proved", "screen"]
-    event: int
-
-
-class HypothesisRow(Row):
-    """A hypothesis, its prediction, and how it ended. `inside` None: nothing measured to compare."""
-
-    id: str
-    family: str
-    cause: str
-    place: str
-    refuted_by: str
-    source: str
-    predicted: Predicted | None
-    measured: Measured | None
-    inside: bool | None
-    end: End
-    candidates: list[str]
-    event: int
-
-
-class Predictor(Row):
-    """How good the brain's predictions were. Interval score: log ratio, nominal 80 %, lower is better."""
-
-    brain: str
-    scored: int
-    inside: int
-    hit_rate: float | None
-    interval_score: float | None
-
-
-class CauseEvidence(Row):
-    """What a cause needs, all three."""
-
-    apply: Sources = Field(min_length=1)
-    revert: Sources = Field(min_length=1)
-    placebo: Sources = Field(min_length=1)
-
-
-class CauseClaim(Row):
-    """Applying this one change alone moved the metric, putting it back undid it, doing nothing did not move it."""
-
-    kind: Literal["cause"] = "cause"
-    candidate: str
-    hypothesis: str
-    statement: str
-    estimate: EstimateRow
-    evidence: CauseEvidence
-    event: int
-
-
-class AssociationClaim(Row):
-    """The two go together; `missing` says what a cause would still need."""
-
-    kind: Literal["association"] = "association"
-    candidate: str
-    hypothesis: str
-    statement: str
-    estimate: EstimateRow
-    evidence: dict[str, Sources]
-    missing: list[str] = Field(min_length=1)
-    event: int
-
-
-Claim = Annotated[CauseClaim | AssociationClaim, Field(discriminator="kind")]
 
 
 class JourneyPoint(Row):
@@ -415,16 +331,3 @@ class AttributionRow(Row):
     left_out: str
     left_out_ratio: EstimateRow | None
     event: int
-
-
-class FamilyRow(Row):
-    """A lever family and what became of it."""
-
-    family: str
-    disposition: Literal[
-        "tested/kept", "tested/waiting", "tested/approved", "tested/declined", "tested/rejected",
-        "tested/inconclusive", "not_engaged", "crashed", "open", "untested",
-    ]  # fmt: skip
-    candidates: list[str]
-    reason: str
->>>>>>> w/pr
