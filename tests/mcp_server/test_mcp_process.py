@@ -25,6 +25,7 @@ from simulated.stacks import COMMAND, events_of, run, stack_file
 
 GOAL = "at 4 concurrent requests, double the output tokens per second within 20 minutes"
 SLOW = {"FAKE_GAP_S": "0.03"}
+pytestmark = pytest.mark.runs
 ATTEMPTS = 4
 """A busy machine may spoil the windows of a baseline; it is measured again then."""
 MEASURE = {"probe": "load", "target": "stock"}

@@ -22,6 +22,7 @@ from infra_agent.testing.scripted_llm import Policy, ScriptedLlm
 GOAL = "at 4 concurrent requests, double the output tokens per second within 20 minutes"
 SLOW = {"FAKE_GAP_S": "0.03"}
 """Tokens that take their time: on a machine shared with other work the windows stay valid."""
+pytestmark = pytest.mark.runs
 KILLS = 10
 ATTEMPTS = 4
 
