@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 GOAL ?= at 4 concurrent requests, double the output tokens per second without changing the answers
 
-.PHONY: help demo test test-kill test-engine harness-tests bench-harness check lint types contracts deps style format features bench-judge bench-load aa-demo clean
+.PHONY: help demo test test-kill test-engine test-experiments harness-tests bench-harness check lint types contracts deps style format features bench-judge bench-load aa-demo clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -37,6 +37,9 @@ bench-harness: $(VENV)/dev ## What the harness itself costs (RUN=runs/ID: in tha
 
 test-engine: $(VENV)/dev ## The whole main job on the real engine, killed in the middle of a proof
 	$(BIN)/python -m pytest -m 'engine and slow'
+
+test-experiments: $(VENV)/dev ## Whole runs on stacks that are not servers: faults, a red herring, an interrupt, both labs
+	$(BIN)/python -m pytest -m 'slow or not slow' tests/experiments
 
 check: lint types contracts deps style ## Lint, types, import contracts, dependencies, size budgets
 
