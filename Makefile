@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 GOAL ?= at 4 concurrent requests, double the output tokens per second without changing the answers
 
-.PHONY: help demo test test-runs test-kill test-engine harness-tests bench-harness brain-tests bench-brain lab-slow-server check lint types contracts deps style format features bench-judge bench-load aa-demo case-3 kernel-tests static-tests lab-kv case-2 test-lab-kv bench-probe-overhead bench-trace events-tests trace-overhead report-tests tamper-table clean
+.PHONY: help demo test test-runs test-kill test-engine harness-tests bench-harness brain-tests bench-brain lab-slow-server check lint types contracts deps style format features bench-judge bench-load aa-demo case-3 kernel-tests static-tests lab-kv case-2 test-lab-kv bench-probe-overhead bench-trace events-tests trace-overhead report-tests tamper-table test-experiments clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -53,6 +53,8 @@ report-tests: $(VENV)/dev ## The report in headless Chromium: layout, pictures (
 	$(BIN)/python -m pytest -m 'browser' tests/publish -q -s
 tamper-table: $(VENV)/dev ## Every way to tamper with an approval, and what refuses it
 	PYTHONPATH=tests $(BIN)/python -m review.tamper_table
+test-experiments: $(VENV)/dev ## Whole runs on stacks that are not servers: faults, a red herring, an interrupt, both labs
+	$(BIN)/python -m pytest -m 'slow or not slow' tests/experiments
 
 check: lint types contracts deps style ## Lint, types, import contracts, dependencies, size budgets
 

@@ -40,6 +40,7 @@ PIPES = {
     "infra_agent/harness/escapes/everything.py": "runs in the sandbox, to its parent's pipe",
     "infra_agent/harness/escapes/gpus.py": "runs in the sandbox, to its parent's pipe",
     "infra_agent/harness/inject/lines.py": "runs in the engine, to a file",
+    "infra_agent/harness/transform_worker.py": "runs in the sandbox, to its parent's pipe",
 }
 """Modules that write, and not to a terminal."""
 

@@ -32,6 +32,7 @@ from infra_agent.changes.change import STOCK
 from infra_agent.changes.kernels import is_kernel
 from infra_agent.harness.baseline import baseline_complete
 from infra_agent.harness.code import patchable_files, why_no_code
+from infra_agent.harness.experiment.exact import is_exact
 from infra_agent.harness.figure import target_ratio
 from infra_agent.harness.ladder import ASSUMED_SD_LOG
 from infra_agent.harness.local_probes import rung_of
@@ -40,6 +41,7 @@ from infra_agent.harness.proving import block_wall_s
 from infra_agent.harness.session import Session
 from infra_agent.harness.transforms import PREFIX
 from infra_agent.harness.windows import figure_probe
+from infra_agent.judge.exact import EXACT_REPEATS
 from infra_agent.judge.plan import LOOKS
 from infra_agent.ledger import kinds as k
 from infra_agent.ledger.state import CandidateState, RunState
@@ -188,14 +190,22 @@ def goal_reached_so_far(session: Session) -> bool:
 
 
 def reserve_s(session: Session) -> float:
-    """Budget kept for the honesty row (screening and judging), the final relaunch, a person's yes and the report."""
-    tail_s = 2 * LOOKS[0] * block_wall_s(session) + REPORT_S
-    return screening_s(session.state, "agent") + tail_s + consent_s(session)
+    """Budget kept for the honesty row (screening and judging, where there is a space to search), the final relaunch, a
+    person's yes and the report.
+    """
+    searched = bool(session.stack.space)
+    tail_s = (1 + searched) * first_look(session) * block_wall_s(session) + REPORT_S
+    return (screening_s(session.state, "agent") if searched else 0.0) + tail_s + consent_s(session)
+
+
+def first_look(session: Session) -> int:
+    """Blocks after which a relaunch is first looked at; fewer where figures do not vary."""
+    return EXACT_REPEATS if is_exact(session.state, session.goal) else LOOKS[0]
 
 
 def consent_s(session: Session) -> float:
     """Budget kept for the relaunch that follows when a person approves what waits."""
-    return LOOKS[0] * block_wall_s(session) if session.state.open_gates else 0.0
+    return first_look(session) * block_wall_s(session) if session.state.open_gates else 0.0
 
 
 def launches_left(session: Session, lane: k.Lane) -> float | None:

@@ -39,14 +39,19 @@ def test_a_numeric_defect_is_found_proved_and_waits_until_a_person_signs(tmp_pat
     assert data_of(folder, "waiting")[0]["candidate"] == "C1"
     probes = [row["observation"]["probe"] for row in data_of(folder, "observation") if row["candidate"] == "C1"]
     assert probes[:3] == ["code-engagement", "reference", "experiment"]
-    (row,) = json.loads(run(folder, "review", "list", "--json", **config).stdout)["waiting"]
-    key = str(folder / "config" / "reviewer.key")
-    signed = ("review", "approve", f"{row['run']}/C1", "--key", key, "--yes-i-reviewed", row["confirm"])
-    assert run(folder, *signed, **config).returncode == 0
+    _sign(folder, config)
     resumed = run(folder, "runs", "resume", "last", **config)
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr
     _reported(folder)
     assert run(folder, "runs", "verify", "last").returncode == 0
+
+
+def _sign(folder: Path, config: dict[str, str]) -> None:
+    """Approve the one change that waits."""
+    (row,) = json.loads(run(folder, "review", "list", "--json", **config).stdout)["waiting"]
+    key = str(folder / "config" / "reviewer.key")
+    signed = ("review", "approve", f"{row['run']}/C1", "--key", key, "--yes-i-reviewed", row["confirm"])
+    assert run(folder, *signed, **config).returncode == 0
 
 
 def _reported(folder: Path) -> None:
@@ -73,6 +78,7 @@ def _reported(folder: Path) -> None:
     assert "Error growth" in page
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_is_resumed_to_the_same_end(tmp_path: Path) -> None:
     folder = lab(tmp_path, "naive_sum")
     command = [sys.executable, "-m", "infra_agent", "run", "--goal", SUM, "--seed", "3"]
@@ -92,6 +98,7 @@ def test_an_interrupted_run_is_resumed_to_the_same_end(tmp_path: Path) -> None:
     assert len([row for row in data_of(folder, "candidate") if row["lane"] == "agent"]) == 1
 
 
+@pytest.mark.slow
 def test_a_transform_that_changes_nothing_measurable_is_rejected(tmp_path: Path) -> None:
     folder = lab(tmp_path, "naive_sum")
     (folder / "skills" / "wide-accumulator" / "transform.py").write_text(
@@ -105,6 +112,7 @@ def test_a_transform_that_changes_nothing_measurable_is_rejected(tmp_path: Path)
     assert ends(folder) == [("C1", "rejected", "no_gain")]
 
 
+@pytest.mark.slow
 def test_proposals_that_do_not_fit_and_transforms_that_fail_are_said_and_end_nothing(tmp_path: Path) -> None:
     folder = lab(tmp_path, "naive_sum")
     skill = folder / "skills" / "wide-accumulator" / "transform.py"
@@ -128,12 +136,16 @@ def test_proposals_that_do_not_fit_and_transforms_that_fail_are_said_and_end_not
     ("setting", "said"),
     [
         ({"before": "raise SystemExit(3)"}, "it failed (exit code 3)"),
-        ({"before": "import missing_module"}, "lacks a package"),
-        ({"before": "sys.exit(0)"}, "wrote no result"),
-        ({"value": "float('nan')"}, "not JSON"),
-        ({"value": "'fast'"}, "not valid"),
+        pytest.param({"before": "import missing_module"}, "lacks a package", marks=pytest.mark.slow),
+        pytest.param({"before": "sys.exit(0)"}, "wrote no result", marks=pytest.mark.slow),
+        pytest.param({"value": "float('nan')"}, "not JSON", marks=pytest.mark.slow),
+        pytest.param({"value": "'fast'"}, "not valid", marks=pytest.mark.slow),
         ({"before": "document['quantities'][0]['unit'] = 's'"}, "unit of error: s (1)"),
-        ({"before": "document['quantities'][0]['name'] = 'other'"}, "error is measured: absent"),
+        pytest.param(
+            {"before": "document['quantities'][0]['name'] = 'other'"},
+            "error is measured: absent",
+            marks=pytest.mark.slow,
+        ),
         (
             {"more": ', "checks": [{"name": "rows", "ok": False, "measured": "3", "limit": "4"}]'},
             "rows: 3 (4)",
@@ -207,7 +219,7 @@ def test_a_diff_that_no_run_executes_is_not_engaged(tmp_path: Path) -> None:
     ("goal", "said"),
     [
         ("double throughput", "an experiment has no output_tok_per_s"),
-        ("error below 1e-20", "cannot tell apart"),
+        ("error below 1e-20", "below what the metric can tell apart"),
         ("make it nicer", "goal is not clear"),
         ("error below 1 s", "needs its unit"),
     ],
@@ -217,18 +229,22 @@ def test_a_goal_that_the_stack_cannot_show_is_refused_before_anything_runs(
 ) -> None:
     done = pursue(small(tmp_path), goal=goal)
     assert done.returncode == 2, done.stdout + done.stderr
-    assert said in done.stderr.replace("what the metric can tell apart", "what the metric cannot tell apart")
-    assert not any((tmp_path / "runs").glob("*")) or not (tmp_path / "runs").exists()
+    assert said in done.stderr
+    assert not list((tmp_path / "runs").glob("*"))
 
 
+@pytest.mark.slow
 def test_a_measuring_script_that_changed_cannot_be_resumed_with(tmp_path: Path) -> None:
     folder = lab(tmp_path, "naive_sum")
+    config = {"INFRA_AGENT_CONFIG": str(folder / "config")}
+    assert run(folder, "review", "key", **config).returncode == 0
     assert pursue(folder, goal=SUM).returncode == 3
+    _sign(folder, config)
     with (folder / "measure.py").open("a") as sink:
         sink.write("\n# edited\n")
-    config = {"INFRA_AGENT_CONFIG": str(folder / "config")}
     done = run(folder, "runs", "resume", "last", **config)
-    assert done.returncode in (2, 3)
+    assert done.returncode == 2
+    assert "what measures the experiment has changed" in done.stderr
 
 
 @pytest.mark.slow

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import Any
 
 import pytest
 
 from infra_agent.changes.change import STOCK
-from infra_agent.harness import proving
+from infra_agent.harness import proving, windows
 from infra_agent.harness.measuring import Measured, record
 from infra_agent.harness.session import Session
 from probes.base import Check, Cost, Observation, Quantity, Rung, Verdict, Where
@@ -65,10 +64,8 @@ class Launches:
     made: list[tuple[str, int]] = field(default_factory=list)
 
 
-def recorded(
-    monkeypatch: pytest.MonkeyPatch, window: Callable[[str, int], Window], module: ModuleType = proving
-) -> Launches:
-    """Let `window(configuration, number of the launch)` stand for every launch that a module of the harness makes."""
+def recorded(monkeypatch: pytest.MonkeyPatch, window: Callable[[str, int], Window]) -> Launches:
+    """Let `window(configuration, number of the launch)` stand for every launch for one measurement alone."""
     launches = Launches()
 
     @contextmanager
@@ -82,8 +79,8 @@ def recorded(
         found = observation.quantity("output_tok_per_s")
         return Measured(number, observation, found.value if found is not None else None)
 
-    monkeypatch.setattr(module, "launched", launched)
-    monkeypatch.setattr(module, "measure_load", measure_load)
+    monkeypatch.setattr(windows, "launched", launched)
+    monkeypatch.setattr(windows, "measure_load", measure_load)
     monkeypatch.setattr(proving, "_wait_for_quiet", lambda session, earlier: None)
     return launches
 

@@ -182,7 +182,7 @@ def test_an_assumption_refuses_nothing_stock_is_launched_again_and_its_noise_mea
 ) -> None:
     stored(monkeypatch, None)
     wobble = [1.0, 1.001, 0.999, 1.0, 1.001, 1.0]
-    launches = recorded(monkeypatch, lambda which, number: Window(value=25.0 * wobble[number % 6]), module=noise)
+    launches = recorded(monkeypatch, lambda which, number: Window(value=25.0 * wobble[number % 6]))
     with session_in(tmp_path, goal=asking(1.03), budget_s=3000.0) as session:
         baseline(session)
         know_noise(session)
@@ -197,7 +197,7 @@ def test_an_assumption_refuses_nothing_stock_is_launched_again_and_its_noise_mea
 
 def test_a_large_goal_costs_no_calibration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stored(monkeypatch, None)
-    launches = recorded(monkeypatch, lambda which, number: Window(value=25.0), module=noise)
+    launches = recorded(monkeypatch, lambda which, number: Window(value=25.0))
     with session_in(tmp_path, goal=asking(2.0)) as session:
         baseline(session)
         know_noise(session)
