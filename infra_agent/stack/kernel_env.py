@@ -1,8 +1,8 @@
 """The environment in which Triton kernels are compiled and interpreted without a graphics card, prepared once.
 
 Covered: one pinned set (torch for the CPU, triton, numpy, fla-core) in the user cache; sizes are printed before
-anything is fetched; complete or absent, never half; concurrent preparations wait. Not covered: a stack's own environment
-(the probes take any interpreter that has triton), Windows.
+anything is fetched; complete or absent, never half; concurrent preparations wait. Not covered: a stack's own
+environment (the probes take any interpreter that has triton), Windows.
 """
 
 from __future__ import annotations

@@ -51,6 +51,18 @@ class KernelProbeError(Exception):
         self.lines = tuple(lines)
 
 
+def launched_name(kernel: str) -> str:
+    """How a launch names the kernel that a caller calls FILE.py:NAME: by its name; MODULE:NAME stays as it is."""
+    module, _, name = kernel.rpartition(":")
+    return name if module.endswith(".py") else kernel
+
+
+def folders(*references: str) -> list[str]:
+    """Folders of files among MODULE:NAME and FILE.py:NAME, so that another worker finds what was loaded from them."""
+    files = [Path(one.rpartition(":")[0] or one) for one in references]
+    return [str(file.resolve().parent) for file in files if file.suffix == ".py"]
+
+
 def start_process(
     argv: Sequence[str], env: Mapping[str, str], answer_fd: int, stdin: IO[bytes], output: IO[bytes]
 ) -> subprocess.Popen[bytes]:

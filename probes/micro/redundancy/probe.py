@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from probes.base import Against, Cost, Json, Observation, Quantity, Rung, Verdict, Where
 from probes.capacity.roofline.bound import Work, limit
 from probes.capacity.roofline.hardware import Hardware, hardware
-from probes.kernels.process import KernelProbeError, ask
+from probes.kernels.process import KernelProbeError, ask, launched_name
 
 NAME = "micro.redundancy"
 WORKER = "probes.micro.redundancy.worker"
@@ -49,7 +49,7 @@ def observe(
     timeout_s: float = 280.0,
 ) -> Observation:
     """Count the launches of a call; the answer is about the launch with the largest redundant share."""
-    request = {"call": call, "kernel": kernel, "paths": list(paths)}
+    request = {"call": call, "kernel": launched_name(kernel), "paths": list(paths)}
     place = Where(kernel=kernel or call)
     try:
         reply = ask(python, WORKER, request, timeout_s=timeout_s, extra_env={"TRITON_INTERPRET": "1"})

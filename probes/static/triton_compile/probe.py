@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from probes.base import Against, Cost, Json, Observation, Quantity, Rung, Verdict, Where
-from probes.kernels.process import KernelProbeError, ask
+from probes.kernels.process import KernelProbeError, ask, folders, launched_name
 from probes.static.triton_compile.facts import Facts, facts_of
 from probes.static.triton_compile.table import lines, row
 
@@ -46,7 +46,7 @@ def compile_kernels(wanted: Ask) -> list[Facts]:
     launches = _launches(wanted)
     request: dict[str, Json] = {
         "architectures": list(wanted.architectures), "cache": str(wanted.cache), "set": dict(wanted.given),
-        "variants": [dict(variant) for variant in wanted.variants], "paths": list(wanted.paths),
+        "variants": [dict(variant) for variant in wanted.variants], "paths": [*wanted.paths, *folders(wanted.call, wanted.kernel)],
         "kernel": wanted.kernel, "launches": launches,
     }  # fmt: skip
     try:
@@ -102,8 +102,9 @@ def _launches(wanted: Ask) -> list[Json]:
     request = {"call": wanted.call, "paths": list(wanted.paths), "config": wanted.config}
     reply = ask(wanted.python, TRACE, request, timeout_s=wanted.timeout_s, extra_env={"TRITON_INTERPRET": "1"})
     seen: list[Json] = []
+    name = launched_name(wanted.kernel)
     for launch in reply["launches"]:
-        same = wanted.kernel in ("", launch["kernel"]) or launch["kernel"].endswith(f":{wanted.kernel}")
+        same = name in ("", launch["kernel"]) or launch["kernel"].endswith(f":{name}")
         if same and launch not in seen:
             seen.append(launch)
     if not seen:

@@ -1,1 +1,1 @@
-"""Twenty kernels of a public package: the static probe's figures beside those of the vendor's tools on the same binary."""
+"""Twenty kernels of a public package: the static probe's figures beside the vendor's tools' on the same binary."""

@@ -36,8 +36,8 @@ def main() -> int:
     parser.add_argument("--arch", default="sm_90")
     options = parser.parse_args()
     python = options.python or str(prepare_kernel_env(note))
-    print(f"{'kernel':<52}{'probe':>22}{'ptxas -v':>22}{'cuobjdump':>18}  same binary")
-    print(f"{'':<52}{'regs/spill st/ld/stack':>22}{'regs/spill st/ld/stack':>22}{'regs/stack':>18}")
+    tell(f"{'kernel':<52}{'probe':>22}{'ptxas -v':>22}{'cuobjdump':>18}  same binary")
+    tell(f"{'':<52}{'regs/spill st/ld/stack':>22}{'regs/spill st/ld/stack':>22}{'regs/stack':>18}")
     good = total = 0
     for module in MODULES:
         for facts in compiled(python, module, options.arch):
@@ -45,7 +45,7 @@ def main() -> int:
                 continue
             total += 1
             good += compare(facts)
-    print(f"{good} of {total} kernels equal in every figure; {WANTED} wanted")
+    tell(f"{good} of {total} kernels equal in every figure; {WANTED} wanted")
     return 0 if good == total == WANTED else 1
 
 
@@ -55,7 +55,7 @@ def compiled(python: str, module: str, architecture: str) -> list[Facts]:
     try:
         return compile_kernels(wanted)
     except KernelProbeError as error:
-        print(f"{module}: left out, {error.kind}: {error.message}")
+        tell(f"{module}: left out, {error.kind}: {error.message}")
         return []
 
 
@@ -72,7 +72,7 @@ def compare(facts: Facts) -> bool:
     found = re.search(r"REG:(\d+) STACK:(\d+)", table)
     theirs = (int(found[1]), int(found[2])) if found else (-1, -1)
     name = facts.kernel.replace("fla.", "").replace("ops.", "")
-    print(f"{name[-50:]:<52}{say(mine):>22}{say(again):>22}{say(theirs):>18}  {'yes' if same_binary else 'NO'}")
+    tell(f"{name[-50:]:<52}{say(mine):>22}{say(again):>22}{say(theirs):>18}  {'yes' if same_binary else 'NO'}")
     return mine == again and (mine[0], mine[3]) == theirs and same_binary
 
 
@@ -90,6 +90,12 @@ def ptxas_again(place: Path) -> tuple[Figures, bool, str]:
     assert registers is not None
     assert spill is not None
     return (int(registers[1]), int(spill[2]), int(spill[3]), int(spill[1])), same, command[0]
+
+
+def tell(text: str) -> None:
+    """One line of the table."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
 
 
 def note(text: str) -> None:
