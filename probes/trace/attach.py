@@ -51,7 +51,7 @@ def attached(pid: int, out: Path, *, rate_hz: int = RATE_HZ, pausing: bool = Tru
     `pausing` stops the process for each sample, so that stacks are consistent; without it samples may be torn, and the
     process runs on. AttachFailed when py-spy cannot attach.
     """
-    if not psutil.pid_exists(pid):
+    if not _runs(pid):
         raise AttachFailed(f"process {pid} does not exist (any more)")
     command = [str(spy_path()), "record", "--pid", str(pid), "--format", "speedscope", "--output", str(out)]
     command += [
@@ -80,12 +80,20 @@ def record(pid: int, seconds: float, *, rate_hz: int = RATE_HZ, pausing: bool = 
         out = Path(folder) / "recording.json"
         with attached(pid, out, rate_hz=rate_hz, pausing=pausing):
             until_s = time.monotonic() + seconds
-            while time.monotonic() < until_s and psutil.pid_exists(pid):
+            while time.monotonic() < until_s and _runs(pid):
                 time.sleep(min(0.1, seconds))
         try:
             return profile(out)
         except UnreadableTrace as error:
             raise AttachFailed(f"the recording of process {pid} is not complete: {error}") from error
+
+
+def _runs(pid: int) -> bool:
+    """Whether the process is there and has not ended; one that its parent has not yet waited for has."""
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.Error:
+        return False
 
 
 def _let_begin(spy: subprocess.Popen[bytes]) -> None:
@@ -109,7 +117,7 @@ def _end(spy: subprocess.Popen[bytes]) -> None:
 
 def _why(pid: int, said: str) -> str:
     last = next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "py-spy said nothing")
-    if not psutil.pid_exists(pid) or any(word in said for word in GONE):
+    if not _runs(pid) or any(word in said for word in GONE):
         return f"process {pid} is gone: {last}"
     if any(word in said for word in NOT_ALLOWED):
         return f"process {pid} may not be looked into: run as its user, or set kernel.yama.ptrace_scope to 0 ({last})"

@@ -177,12 +177,13 @@ class _Tally:
 
 
 _UNMARSHAL = """
-import json, marshal, sys
+import json, marshal, resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
 stats = marshal.load(sys.stdin.buffer)
 rows = [[*key, value[1], value[2], value[3]] for key, value in stats.items()]
 json.dump(rows, sys.stdout)
 """
-"""Run in a process of its own: a damaged file can crash the interpreter that unmarshals it."""
+"""Run in a process of its own, with 2 GiB: a damaged file can crash its reader, or make it ask for any memory."""
 
 
 def read_pstats(text: bytes, path: Path) -> FrameProfile:
