@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from infra_agent.goal.model import Goal
+from infra_agent.publish.report.journey_rows import AttributionRow, JourneyPoint, RungCost
 from infra_agent.publish.report.rows import (
     AcceptedRow,
-    AttributionRow,
     BeforeAfter,
     BlockRow,
     CandidateRow,
@@ -23,11 +23,9 @@ from infra_agent.publish.report.rows import (
     FamilyRow,
     GuardRow,
     HypothesisRow,
-    JourneyPoint,
     PersonRow,
     Predictor,
     Row,
-    RungCost,
     Sources,
     VerdictRow,
 )
