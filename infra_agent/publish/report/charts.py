@@ -7,6 +7,7 @@ description and role=img; the same figures stand in a table beside it.
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ _LEFT, _RIGHT = 236, 596
 _TICKS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0, 20.0, 50.0)
 _LABEL_CHARS = 36
 _ONE_BLOCK = 26
+_CHARACTER_PX = 6.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,6 +179,19 @@ def _anchor(x: float) -> str:
 
 
 def clip(words: str, longest: int = _LABEL_CHARS) -> str:
-    """Text cut to what a label holds."""
-    words = clean(words)
-    return words if len(words) <= longest else words[: longest - 1] + "…"
+    """Text cut to the room of so many average characters: broad letters and signs take more of it."""
+    words, room = clean(words), longest * _CHARACTER_PX
+    for index, character in enumerate(words):
+        room -= _width_px(character)
+        if room < 0:
+            return words[: max(0, index - 1)] + "…"
+    return words
+
+
+def _width_px(character: str) -> float:
+    """About how wide a character is at 12 px, rather too wide than too narrow."""
+    if unicodedata.east_asian_width(character) in "WF":
+        return 12.5
+    if character in "iljtf.,;:'|!()[] ":
+        return 4.2
+    return 9.0 if character.isupper() or character in "mwMW<>@%_&+=…" else 7.0

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from infra_agent.publish.report.charts import WIDTH, clip, line, svg, text
 from infra_agent.publish.report.format import clean, duration, ratio
-from infra_agent.publish.report.rows import JourneyPoint
+from infra_agent.publish.report.journey_rows import JourneyPoint
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, WIDTH - 20, 20, 220
 _LABELLED = 14

@@ -75,7 +75,7 @@ def trend(rows: Sequence[IndexRow], name: str) -> Markup:
         at = 70 + step * (index + 0.5)
         if gain.low is not None and gain.high is not None and gain.low > 0:
             parts.append(line(at, y(gain.low), at, y(gain.high), "bar kept"))
-        pattern = '<circle class="dot kept" cx="{:.1f}" cy="{:.1f}" r="4"><title>{}</title></circle>'
-        parts.append(Markup(pattern).format(at, y(gain.ratio), format.clean(f"{row.run} {format.estimate(gain)}")))
+        pattern = '<g><title>{}</title><circle class="dot kept" cx="{:.1f}" cy="{:.1f}" r="4"/></g>'
+        parts.append(Markup(pattern).format(format.clean(f"{row.run} {format.estimate(gain)}"), at, y(gain.ratio)))
     described = "; ".join(f"{row.run} {format.estimate(gain)}" for row, gain in drawn)
     return svg(name, "Gain of each run over its own stock, oldest first", described, _HEIGHT + 24, parts)

@@ -14,7 +14,8 @@ from infra_agent.ledger import kinds as k
 from infra_agent.ledger.state import CandidateState
 from infra_agent.publish.report.candidates import end_of
 from infra_agent.publish.report.facts import Facts, estimate
-from infra_agent.publish.report.rows import AttributionRow, EstimateRow, JourneyPoint, RungCost
+from infra_agent.publish.report.journey_rows import AttributionRow, JourneyPoint, RungCost
+from infra_agent.publish.report.rows import EstimateRow
 
 RUNGS = ("static", "numeric", "micro", "trace", "events", "load")
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from infra_agent.goal.model import Goal
+from infra_agent.publish.report.journey_rows import AttributionRow, JourneyPoint, RungCost
 from infra_agent.publish.report.reason_rows import Claim, FamilyRow, HypothesisRow, Predictor
 from infra_agent.publish.report.rows import (
     AcceptedRow,
-    AttributionRow,
     BeforeAfter,
     BlockRow,
     CandidateRow,
@@ -21,10 +21,8 @@ from infra_agent.publish.report.rows import (
     DifferenceRow,
     EstimateRow,
     GuardRow,
-    JourneyPoint,
     PersonRow,
     Row,
-    RungCost,
     Sources,
     VerdictRow,
 )

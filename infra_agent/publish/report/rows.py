@@ -299,35 +299,3 @@ class CandidateRow(Row):
     screen: ScreenRow | None
     blocks: list[BlockRow]
     event: int
-
-
-class JourneyPoint(Row):
-    """A candidate's end in time. `ratio` to stock; `best` is the best ratio so far. Seconds are of the budget."""
-
-    candidate: str
-    title: str
-    at_s: float
-    ratio: float | None
-    best: float
-    end: End
-    event: int
-
-
-class RungCost(Row):
-    """A rung of the ladder: seconds inside its probes, and the candidates whose climb ended there."""
-
-    rung: str
-    wall_s: float
-    observations: int
-    ended: list[str]
-
-
-class AttributionRow(Row):
-    """An accepted change: its gain on its base, and a measured configuration that is the best without it."""
-
-    candidate: str
-    title: str
-    added: EstimateRow | None
-    left_out: str
-    left_out_ratio: EstimateRow | None
-    event: int
