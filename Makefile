@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 GOAL ?= at 4 concurrent requests, double the output tokens per second without changing the answers
 
-.PHONY: help demo test test-kill test-engine harness-tests bench-harness check lint types contracts deps style format features bench-judge bench-load aa-demo clean
+.PHONY: help demo test test-kill test-engine harness-tests bench-harness check lint types contracts deps style format features bench-judge bench-load aa-demo case-1 kernels-tests clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -71,6 +71,12 @@ aa-demo: $(VENV)/core ## Twenty A/A comparisons on the demo's real engine (at mo
 
 bench-load: $(VENV)/dev ## This load client beside vllm bench serve, GuideLLM and AIPerf (6 GB of environments on first use)
 	$(BIN)/python -m scripts.bench_load
+
+case-1: $(VENV)/dev ## A numerical defect in a real kernel: how it grows, the lines that cause it, the patch (420 MB once, then minutes)
+	PYTHONPATH=.:tests $(BIN)/python -m labs.kda_context_parallel.case
+
+kernels-tests: $(VENV)/dev ## Tests that need torch and Triton, in an environment that they prepare themselves
+	$(BIN)/python -m pytest -m kernels
 
 clean: ## Remove environments and caches (runs are kept)
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build dist
