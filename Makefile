@@ -7,7 +7,7 @@ GOAL ?= at 4 concurrent requests, double the output tokens per second without ch
 .PHONY: help demo test test-kill test-engine harness-tests bench-harness check lint types contracts deps style format features bench-judge bench-load aa-demo case-1 kernels-tests clean
 
 help: ## List the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 $(VENV)/core: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "infra-agent needs Python 3.11 or newer")'
