@@ -112,8 +112,11 @@ def _runner(driver: Path, device: Device) -> Callable[[Policy], tuple[Array, Dot
     memory = LaunchMemory()
 
     def run(policy: Policy) -> tuple[Array, DotLog]:
-        with emulated(policy, device, memory) as log:
-            result = names["run"]()
+        try:
+            with emulated(policy, device, memory) as log:
+                result = names["run"]()
+        except Exception as error:
+            raise ValueError(f"run() of {driver} failed: {error}") from error
         return np.asarray(result.float().numpy() if hasattr(result, "numpy") else result), log
 
     return run
