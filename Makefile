@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 GOAL ?= at 4 concurrent requests, double the output tokens per second without changing the answers
 
-.PHONY: help demo test test-runs test-kill test-engine harness-tests bench-harness brain-tests bench-brain lab-slow-server check lint types contracts deps style format features bench-judge bench-load aa-demo case-3 kernel-tests static-tests lab-kv case-2 test-lab-kv bench-probe-overhead bench-trace events-tests trace-overhead report-tests tamper-table test-experiments clean
+.PHONY: help demo test test-runs test-kill test-engine harness-tests bench-harness brain-tests bench-brain lab-slow-server check lint types contracts deps style format features bench-judge bench-load aa-demo case-3 kernel-tests static-tests lab-kv case-2 test-lab-kv bench-probe-overhead bench-trace events-tests trace-overhead report-tests tamper-table test-experiments case-1 clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -49,10 +49,13 @@ bench-brain: $(VENV)/dev ## Tokens and time of the LLM brain outside the model, 
 
 lab-slow-server: $(VENV)/dev ## A real server with two defects, found and patched by a scripted model (minutes)
 	$(BIN)/python -m pytest -v -p no:cacheprovider -m 'engine and slow' tests/labs
+
 report-tests: $(VENV)/dev ## The report in headless Chromium: layout, pictures (runs/report-tests/), network, axe
 	$(BIN)/python -m pytest -m 'browser' tests/publish -q -s
+
 tamper-table: $(VENV)/dev ## Every way to tamper with an approval, and what refuses it
 	PYTHONPATH=tests $(BIN)/python -m review.tamper_table
+
 test-experiments: $(VENV)/dev ## Whole runs on stacks that are not servers: faults, a red herring, an interrupt, both labs
 	$(BIN)/python -m pytest -m 'slow or not slow' tests/experiments
 
@@ -97,26 +100,37 @@ static-tests: $(VENV)/dev ## Twenty kernels: the static probe's figures beside t
 	PYTHONPATH=tests $(BIN)/python -m labs.static_table
 
 kernel-tests: $(VENV)/dev ## Tests of the kernel probes on real kernels (prepares torch and triton once)
-	$(BIN)/python -m pytest -m 'kernels and slow'
+	$(BIN)/python -m pytest -m kernels
+
 $(VENV)/lab-kv: tests/labs/kv_transfer/requirements.txt $(VENV)/dev
 	@command -v g++ >/dev/null || { echo "the lab needs g++: apt-get install g++" >&2; exit 2; }
 	@echo "lab: about 200 MB of packages (torch $(shell sed -n 's/^torch==//p' $<), numpy, pybind11, gilknocker), 1 GB installed" >&2
 	$(PYTHON) -m venv $(VENV)/lab
 	$(VENV)/lab/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
+
 lab-kv: $(VENV)/lab-kv ## Prepare the KV transfer lab's own environment
+
 case-2: $(VENV)/lab-kv ## A native call that keeps the GIL starves the KV transfer: found, patched, proved (5 minutes)
 	$(BIN)/python tests/labs/kv_transfer/case.py --python $(VENV)/lab/bin/python
+
 test-lab-kv: $(VENV)/lab-kv ## The tests of the KV transfer lab
 	INFRA_AGENT_LAB_KV=$(abspath $(VENV)/lab/bin/python) $(BIN)/python -m pytest -m 'lab_kv' tests/labs tests/probes
+
 bench-probe-overhead: $(VENV)/lab-kv ## What an attached GIL probe costs the program that it looks at
 	$(BIN)/python tests/labs/kv_transfer/overhead.py --python $(VENV)/lab/bin/python
+
 bench-trace: $(VENV)/dev ## Read a trace of 1,000,000 events beside HolisticTraceAnalysis (600 MB on first use)
 	$(BIN)/python -m scripts.bench_trace
+
 events-tests: $(VENV)/dev ## Four made situations on real engines: the demo stack and vLLM's CPU build (3.5 GB on first use)
 	$(BIN)/python -m scripts.events_tests
+
 trace-overhead: $(VENV)/dev ## What an attached py-spy costs the demo stack's throughput
 	$(BIN)/python scripts/trace_overhead.py
+
+case-1: $(VENV)/dev ## A numerical defect in a real kernel: how it grows, the lines that cause it, the patch (420 MB once, then minutes)
+	PYTHONPATH=.:tests $(BIN)/python -m labs.kda_context_parallel.case
 
 clean: ## Remove environments and caches (runs are kept)
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build dist

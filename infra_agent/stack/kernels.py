@@ -43,7 +43,7 @@ def kernels_recipe() -> Recipe:
     """Triton 3.7.1 beside torch's CPU build. Sizes as seen on Linux with Python 3.11."""
     return Recipe(
         name="kernels",
-        requirements=("torch==2.13.0", "triton==3.7.1", "numpy==2.4.6", "einops==0.8.2"),
+        requirements=("torch==2.13.0", "triton==3.7.1", "numpy==2.4.6", "einops==0.8.2", "packaging==26.4"),
         cpu_index="https://download.pytorch.org/whl/cpu",
         env_packages=14,
         env_download_bytes=420_000_000,

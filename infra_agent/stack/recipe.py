@@ -36,7 +36,8 @@ class Weights:
 class Recipe:
     """Everything that decides what is built. The sizes are fallbacks, used when the index does not tell.
 
-    `weights`: none for an environment that serves no model. `cpu_index`: a package index to prefer when the plain one would bring a build for graphics cards.
+    `weights`: none for an environment that serves no model.
+    `cpu_index`: a package index to prefer when the plain one would bring a build for graphics cards.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""States the precision of named `tl.dot` calls: three TF32 products where the hardware has them, full float32 elsewhere.
+"""States the precision of named `tl.dot` calls: three TF32 products where the hardware has them, else full float32.
 
 The patched module decides when a kernel is compiled, for the device that it is compiled for: `tf32x3` on NVIDIA devices
 of compute capability 8.0 and later, `ieee` on all others (where `tf32x3` is a compile error or means nothing).

@@ -49,14 +49,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m probes.numeric.triton", description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m probes.numeric.triton", description=(__doc__ or "").splitlines()[0]
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     for name, words in (("dots", "every tl.dot of a run"), ("sweep", "one call site changed at a time")):
         command = commands.add_parser(name, help=words, description=words)
         command.add_argument("driver", type=Path, help="a Python file with run()")
-        command.add_argument("--device", choices=sorted(DEVICES), default=SM_90.name, help="the device that is modelled")
+        command.add_argument(
+            "--device", choices=sorted(DEVICES), default=SM_90.name, help="the device that is modelled"
+        )
         command.add_argument("--tf32", choices=("rounded", "truncated"), default="truncated", help="what tf32 drops")
-        command.add_argument("--force", choices=[str(one) for one in Arithmetic], help="every float32 product like this")
+        command.add_argument(
+            "--force", choices=[str(one) for one in Arithmetic], help="every float32 product like this"
+        )
         command.add_argument(
             "--override", action="append", default=[], metavar="FILE:LINE=ARITHMETIC", help="one site like this"
         )
@@ -106,8 +112,11 @@ def _runner(driver: Path, device: Device) -> Callable[[Policy], tuple[Array, Dot
     memory = LaunchMemory()
 
     def run(policy: Policy) -> tuple[Array, DotLog]:
-        with emulated(policy, device, memory) as log:
-            result = names["run"]()
+        try:
+            with emulated(policy, device, memory) as log:
+                result = names["run"]()
+        except Exception as error:
+            raise ValueError(f"run() of {driver} failed: {error}") from error
         return np.asarray(result.float().numpy() if hasattr(result, "numpy") else result), log
 
     return run

@@ -49,24 +49,29 @@ def dot(left: Float32, right: Float32, addend: Float32, arithmetic: Arithmetic) 
 def product(left: Float32, right: Float32, arithmetic: Arithmetic) -> Float32:
     """The product alone."""
     if arithmetic is Arithmetic.IEEE:
-        return np.matmul(left, right)
+        return _matmul(left, right)
     if arithmetic is Arithmetic.TF32_ROUNDED:
-        return np.matmul(tf32_rounded(left), tf32_rounded(right))
+        return _matmul(tf32_rounded(left), tf32_rounded(right))
     if arithmetic is Arithmetic.TF32_TRUNCATED:
-        return np.matmul(tf32_truncated(left), tf32_truncated(right))
+        return _matmul(tf32_truncated(left), tf32_truncated(right))
     if arithmetic is Arithmetic.BF16:
-        return np.matmul(bf16_rounded(left), bf16_rounded(right))
+        return _matmul(bf16_rounded(left), bf16_rounded(right))
     if arithmetic is Arithmetic.TF32X3:
         return _tf32x3(left, right)
     return _bf16_parts(left, right, arithmetic)
 
 
+def _matmul(left: Float32, right: Float32) -> Float32:
+    found: Float32 = np.matmul(left, right)
+    return found
+
+
 def _tf32x3(left: Float32, right: Float32) -> Float32:
     (high_l, low_l), (high_r, low_r) = split_tf32(left), split_tf32(right)
     # The small parts reach the unit as float32 bits, and are truncated there.
-    small = np.matmul(tf32_truncated(low_l), high_r)
-    small = np.matmul(high_l, tf32_truncated(low_r)) + small
-    return np.matmul(high_l, high_r) + _without_nan(small)
+    small = _matmul(tf32_truncated(low_l), high_r)
+    small = _matmul(high_l, tf32_truncated(low_r)) + small
+    return _matmul(high_l, high_r) + _without_nan(small)
 
 
 def _bf16_parts(left: Float32, right: Float32, arithmetic: Arithmetic) -> Float32:
@@ -75,8 +80,8 @@ def _bf16_parts(left: Float32, right: Float32, arithmetic: Arithmetic) -> Float3
     lefts, rights = split_bf16(left, parts), split_bf16(right, parts)
     small: Float32 | np.float32 = np.float32(0)
     for of_left, of_right in pairs:
-        small = np.matmul(lefts[of_left], rights[of_right]) + small
-    return np.matmul(lefts[0], rights[0]) + _without_nan(np.asarray(small, dtype=np.float32))
+        small = _matmul(lefts[of_left], rights[of_right]) + small
+    return _matmul(lefts[0], rights[0]) + _without_nan(np.asarray(small, dtype=np.float32))
 
 
 def _without_nan(small: Float32) -> Float32:

@@ -1,7 +1,7 @@
 """The devices whose float32 products are modelled, and what their compiler backends take.
 
-Covered: sm_75, sm_80, sm_90, sm_100, gfx90a, gfx942; which precisions Triton's own backend allows for each, asked of the
-installed Triton; a stand-in for the active device, so that code which asks for it gets the modelled one.
+Covered: sm_75, sm_80, sm_90, sm_100, gfx90a, gfx942; which precisions Triton's own backend allows for each, asked of
+the installed Triton; a stand-in for the active device, so that code which asks for it gets the modelled one.
 Not covered: how `xf32` of gfx942 rounds (modelled as truncation, the worse of the two).
 """
 
@@ -19,7 +19,7 @@ from probes.numeric.triton.policy import Policy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """A target of Triton's compiler. `matrix_units`: whether float32 products can go to units that read less of them."""
+    """A target of Triton's compiler. `matrix_units`: whether float32 products can go to units that read less."""
 
     name: str
     backend: str

@@ -34,13 +34,12 @@ PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
 
 
 @contextmanager
-def emulated(
-    policy: Policy, device: Device | None = None, memory: LaunchMemory | None = None
-) -> Iterator[DotLog]:
+def emulated(policy: Policy, device: Device | None = None, memory: LaunchMemory | None = None) -> Iterator[DotLog]:
     """All kernels launched inside use this policy; the log fills as they run.
 
-    `device`: only precisions that its compiler takes are accepted, a dot that asks for nothing gets the device's default,
-    and a kernel that asks for the current target sees it. `memory`: launches that it knows are not computed again.
+    `device`: only precisions that its compiler takes are accepted, a dot that asks for nothing gets the device's
+    default, and a kernel that asks for the current target sees it.
+    `memory`: launches that it knows are not computed again.
     Raises RuntimeError when the kernels are compiled instead of interpreted (TRITON_INTERPRET=1 must be set before
     Triton is imported).
     """

@@ -11,13 +11,9 @@ import triton
 import triton.language as tl
 
 
-@triton.jit
-def product_kernel(  # type: ignore[no-untyped-def]  # noqa: D103
-    left, right, out, SIDE: tl.constexpr, PRECISION: tl.constexpr
-):
+@triton.jit  # type: ignore[untyped-decorator]
+def product_kernel(left: Any, right: Any, out: Any, SIDE: tl.constexpr, PRECISION: tl.constexpr) -> None:
+    """`out = left @ right`, all SIDE x SIDE and contiguous."""
     row = tl.arange(0, SIDE)
     at = row[:, None] * SIDE + row[None, :]
     tl.store(out + at, tl.dot(tl.load(left + at), tl.load(right + at), input_precision=PRECISION))
-
-
-KERNEL: Any = product_kernel

@@ -20,8 +20,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from infra_agent.errors import InfraAgentError
-from infra_agent.stack.kernels import prepare_kernels
 from labs.kda_context_parallel import show
 from labs.kda_context_parallel.pool import COMPILE, ROOT, Job, Pool, WorkerFailed
 from labs.kda_context_parallel.quantities import (
@@ -38,6 +36,9 @@ from labs.kda_context_parallel.quantities import (
 )
 from labs.kda_context_parallel.releases import AFTER, BEFORE, RELEASES, patched
 from labs.kda_context_parallel.verdict import growth
+
+from infra_agent.errors import InfraAgentError
+from infra_agent.stack.kernels import prepare_kernels
 
 BETWEEN = (4096, 16384)
 """Measured as well, for the fit: three lengths alone leave it one degree of freedom."""

@@ -1,6 +1,6 @@
 """Worker: what the compiler makes of the state-merging kernel on devices that are not here. A JSON result on stdout.
 
-Run as `python -m labs.kda_context_parallel.compile_check`, without TRITON_INTERPRET, with the version first on the path.
+Run as `python -m labs.kda_context_parallel.compile_check`, without TRITON_INTERPRET, the version first on the path.
 
 Covered: fla-core 0.5.x's kernel that pushes the state through every rank, and the chain of transition matrices, for
 sm_75, sm_80, sm_90, gfx90a and gfx942.
@@ -35,7 +35,13 @@ def kernels() -> dict[str, tuple[Any, dict[str, str], dict[str, Any]]]:
         **SHAPE, "g": None, "bg": None, "H": 1, "BT": 64, "BLOCK_SIZE": 32, "BK1": 64, "USE_G": False, "USE_GK": True,
         "USE_BG": False, "IS_VARLEN": True, "MULTI_SEQS": False,
     }  # fmt: skip
-    merge_types = {"h": "*fp32", "ag_hm": "*fp32", "pre_or_post_num_ranks": "i32", "rank": "i32", "NUM_SEQ_ENTRIES": "i32"}
+    merge_types = {
+        "h": "*fp32",
+        "ag_hm": "*fp32",
+        "pre_or_post_num_ranks": "i32",
+        "rank": "i32",
+        "NUM_SEQ_ENTRIES": "i32",
+    }
     chain_types = {**dict.fromkeys("kvwu", "*bf16"), "gk": "*fp32", "hm": "*fp32", "cu_seqlens": "*i32", "T": "i32"}
     return {
         "merge_fwd_bwd_kernel": (module.merge_fwd_bwd_kernel, merge_types, merge),

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-
 from labs.kda_context_parallel.inputs import CHUNK, ChunkInputs, Float64, Tokens
 
 SCALE = 1.0
@@ -39,9 +38,7 @@ def backward_states(given: ChunkInputs, ranks: int) -> list[Float64]:
     return _entering(chunks, ranks, state, lambda chunk, old: _backward(given, chunk, old))[::-1]
 
 
-def _entering(
-    chunks: range, ranks: int, state: Float64, step: Callable[[slice, Float64], Float64]
-) -> list[Float64]:
+def _entering(chunks: range, ranks: int, state: Float64, step: Callable[[slice, Float64], Float64]) -> list[Float64]:
     found = []
     for done, number in enumerate(chunks):
         if done % (len(chunks) // ranks) == 0:

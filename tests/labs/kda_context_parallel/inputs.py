@@ -2,7 +2,8 @@
 
 With strong gates a rank's transition matrix is close to zero after one chunk, and whatever was done to it is invisible.
 
-Covered: forward (kg, w, u, gk) and backward (q, do, dv) of one head; made in float64 and rounded once to the working type.
+Covered: forward (kg, w, u, gk) and backward (q, do, dv) of one head, in float64; rounding to the working type is the
+caller's.
 Not covered: ragged lengths, several sequences in a batch.
 
 Shapes: (tokens, heads, dim) with one head; `gk` is the decay since the start of the chunk, as a base-2 logarithm.
@@ -21,7 +22,7 @@ Float64 = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokens:
-    """What a layer gets: per token key, value, query, write strength (0 to 1) and decay (base-2 logarithm, per channel)."""
+    """What a layer gets per token: query, key, value, write strength (0 to 1), decay (log2, per channel)."""
 
     q: Float64
     k: Float64

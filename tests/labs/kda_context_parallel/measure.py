@@ -1,7 +1,7 @@
 """Worker: measures one version of upstream in its own environment. A JSON task on standard input, a JSON result out.
 
-    {"do": "errors", "dtype": "float32", "tokens": 2048, "ranks": 8, "seed": 0}   error of the merged state by arithmetic
-    {"do": "sites", "dtype": "bfloat16", ...}                                     what each float32 product causes alone
+    {"do": "errors", "dtype": "float32", "tokens": 2048, "ranks": 8, "seed": 0}   the merged state's error by arithmetic
+    {"do": "sites", "dtype": "bfloat16", ...}                                     what each float32 product causes
 
 Run as `python -m labs.kda_context_parallel.measure` with the version under test first on the path.
 
@@ -25,6 +25,7 @@ os.environ["TRITON_INTERPRET"] = "1"
 
 from labs.kda_context_parallel import inputs, upstream
 from labs.kda_context_parallel.stages import STAGES, Stage
+
 from probes.numeric.triton.arithmetic import Arithmetic
 from probes.numeric.triton.devices import SM_90
 from probes.numeric.triton.emulate import emulated
@@ -56,7 +57,12 @@ def main() -> int:
     import fla
     import triton
 
-    about = {"fla": fla.__version__, "triton": triton.__version__, "wall_s": time.monotonic() - begun, "cpu_s": time.process_time()}
+    about = {
+        "fla": fla.__version__,
+        "triton": triton.__version__,
+        "wall_s": time.monotonic() - begun,
+        "cpu_s": time.process_time(),
+    }
     json.dump({"task": task, **about, "result": result}, sys.stdout)
     return 0
 

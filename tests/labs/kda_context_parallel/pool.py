@@ -66,8 +66,8 @@ class Pool:
         environment |= dict.fromkeys(_ONE_THREAD, "1")
         environment["PYTHONPATH"] = os.pathsep.join(map(str, (job.tree, ROOT, ROOT / "tests")))
         process = subprocess.Popen(
-            [str(self._python), "-m", job.module], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            text=True, cwd=ROOT, env=environment,
+            [str(self._python), "-m", job.module], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True, cwd=ROOT, env=environment,
         )  # fmt: skip
         self._running.add(process)
         try:

@@ -17,11 +17,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from infra_agent.errors import InfraAgentError
-from infra_agent.stack.kernels import prepare_kernels
 from labs.kda_context_parallel.pool import Job, Pool, WorkerFailed
 from labs.kda_context_parallel.releases import BEFORE, RELEASES
-from labs.kda_context_parallel.verdict import Growth, SiteVerdict, StageVerdict, growth, judge_site, judge_stage
+from labs.kda_context_parallel.verdict import Growth, SiteVerdict, StageVerdict, judge_site, judge_stage
+
+from infra_agent.errors import InfraAgentError
+from infra_agent.stack.kernels import prepare_kernels
 
 RANKS = 8
 LENGTHS = (2048, 8192, 32768)
@@ -131,8 +132,7 @@ def law(found: Growth | None) -> dict[str, float | int | None] | None:
     """A growth law as JSON; an unknown end of the interval is null."""
     if found is None:
         return None
-    ends = {name: value if abs(value) != float("inf") else None for name, value in asdict(found).items()}
-    return ends
+    return {name: value if abs(value) != float("inf") else None for name, value in asdict(found).items()}
 
 
 def collect(futures: Mapping[int, Future[Any]]) -> dict[int, Any]:
@@ -176,6 +176,3 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 if __name__ == "__main__":
     sys.exit(main())
-
-
-

@@ -27,12 +27,15 @@ def text(case: Mapping[str, Any]) -> str:
 
 
 def _errors(case: Mapping[str, Any]) -> str:
-    rows = [["all float32 products in", *map(_tokens, LENGTHS), "growth exponent [95 %]", f"unsplit {_tokens(LENGTHS[-1])}"]]
+    rows = [
+        ["all float32 products in", *map(_tokens, LENGTHS), "growth exponent [95 %]", f"unsplit {_tokens(LENGTHS[-1])}"]
+    ]
     for name, law in case["growth"].items():
         cells = [f"{case['errors'][n][name]['split']:.1e}" for n in LENGTHS]
         rows.append([name, *cells, str(law), f"{case['errors'][LENGTHS[-1]][name]['unsplit']:.1e}"])
     lengths = ", ".join(map(_tokens, sorted(case["errors"])))
-    title = f"fla-core 0.5.2, merged state after {RANKS - 1} of {RANKS} ranks, float32 inputs: relative error against float64"
+    state = f"state after {RANKS - 1} of {RANKS} ranks"
+    title = f"fla-core 0.5.2, merged {state}, float32 inputs: relative error against float64"
     return f"{title}\n\n{_table(rows)}\n\nExponents are fitted to {lengths} tokens."
 
 
@@ -50,7 +53,8 @@ def _sites(found: Quantities) -> str:
     left = max(stage.left[LENGTHS[-1]] for stage in found.stages)
     lines = ", ".join(str(site.line) for site in found.culprits)
     return (
-        f"Call sites of float32 products, bfloat16 inputs as in production, tf32 truncated: the error each causes alone\n\n"
+        "Call sites of float32 products, bfloat16 inputs as in production, tf32 truncated: "
+        "the error each causes alone\n\n"
         f"{_table(rows)}\n\n"
         f"alone: only this site as shipped, all others exact. put back: all as shipped, only this site exact.\n"
         f"As shipped at {_tokens(LENGTHS[-1])}: {shipped}. All of them put back: {left:.1e}.\n"
@@ -87,4 +91,6 @@ def _tokens(length: int) -> str:
 
 def _table(rows: Sequence[Sequence[str]]) -> str:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )

@@ -1,6 +1,7 @@
 """Upstream's own host code and kernels (`fla`), driven rank by rank on the CPU.
 
-Covered: forward and backward state across ranks, both layouts of the state; the same within one card; the unsplit kernels.
+Covered: forward and backward state across ranks, both layouts of the state; the same within one card; the unsplit
+kernels.
 Only three things are stood in for: the process group (`turns`), and, in versions that ask for one, the check that a GPU
 is present.
 Not covered: the layer around the state kernels.
@@ -19,7 +20,6 @@ from typing import Any
 from unittest import mock
 
 import torch
-
 from labs.kda_context_parallel.exact import SCALE
 from labs.kda_context_parallel.inputs import CHUNK, ChunkInputs, Float64
 from labs.kda_context_parallel.turns import Turns
@@ -162,5 +162,5 @@ def _without_device_check() -> Iterator[None]:
             except ModuleNotFoundError:
                 continue
             if hasattr(module, "_check_cp_device"):
-                stack.enter_context(mock.patch.object(module, "_check_cp_device", lambda device: None))
+                stack.enter_context(mock.patch.object(module, "_check_cp_device", return_value=None))
         yield

@@ -73,7 +73,9 @@ class StageVerdict:
     verdict: str
 
 
-def judge_site(stage: str, site: Mapping[str, Any], by_length: Mapping[int, Any], float32: Mapping[int, float]) -> SiteVerdict:
+def judge_site(
+    stage: str, site: Mapping[str, Any], by_length: Mapping[int, Any], float32: Mapping[int, float]
+) -> SiteVerdict:
     """`by_length`: length → this site's measured effect; `float32`: length → error of full float32."""
     alone = {length: float(effect["alone"]) for length, effect in by_length.items()}
     return SiteVerdict(
