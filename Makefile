@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 GOAL ?= at 4 concurrent requests, double the output tokens per second without changing the answers
 
+# attacks, operators: the numeric oracle (docs/numeric.md)
+.PHONY: attacks operators
 .PHONY: help demo test test-kill test-engine harness-tests bench-harness check lint types contracts deps style format features bench-judge bench-load aa-demo clean
 
 help: ## List the targets
@@ -34,6 +36,12 @@ harness-tests: $(VENV)/dev ## The requirements of the harness, one line each, wi
 
 bench-harness: $(VENV)/dev ## What the harness itself costs (RUN=runs/ID: in that run)
 	$(BIN)/python scripts/bench_harness.py $(RUN)
+
+attacks: $(VENV)/dev ## Every exploit and every honest twin in front of the numeric judge (about 2 minutes)
+	$(BIN)/python tests/attacks/suite.py
+
+operators: $(VENV)/dev ## Mutation test of the numeric oracle on known operators, with the tolerances that are weak
+	$(BIN)/python -m probes.numeric.operators
 
 test-engine: $(VENV)/dev ## The whole main job on the real engine, killed in the middle of a proof
 	$(BIN)/python -m pytest -m 'engine and slow'

@@ -54,7 +54,7 @@ def gelu(x: Array) -> Array:
 
 
 def silu(x: Array) -> Array:
-    """x times its logistic value."""
+    """X times its logistic value."""
     return x / (1 + np.exp(-x))
 
 

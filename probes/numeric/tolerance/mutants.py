@@ -33,9 +33,7 @@ def mutants(
     honest = tuple(each.working for each in expected)
     for name, at, changed in (*_of_outputs(expected), *_of_inputs(reference, spec, inputs, sizes)):
         if changed.shape == honest[at].shape and not np.array_equal(changed, honest[at], equal_nan=True):
-            yield Mutant(
-                name=f"{name} ({expected[at].spec.name})", outputs=(*honest[:at], changed, *honest[at + 1 :])
-            )
+            yield Mutant(name=f"{name} ({expected[at].spec.name})", outputs=(*honest[:at], changed, *honest[at + 1 :]))
 
 
 def _of_outputs(expected: Sequence[Expected]) -> Iterator[tuple[str, int, Array]]:
