@@ -1,4 +1,4 @@
-"""The sweep behind `python -m probes.numeric.growth`: one candidate at several sizes, its error and the reference's own.
+"""The sweep behind `python -m probes.numeric.growth`: a candidate at several sizes, its error and the reference's.
 
 Exit codes: 0 it does not grow faster than the reference in its precision · 1 it does, or it cannot be told · 2 usage.
 

@@ -4,7 +4,7 @@
             + 2 · sqrt(terms of the longest sum) · roundoff of the accumulator · size, or conditioning if that is larger
             + the smallest normal number (hardware may flush below it)
 
-Where the inputs are sorted, partial sums grow beyond the result: conditioning is then taken times the root of the terms.
+Where inputs are sorted, partial sums grow beyond the result: conditioning is then taken times the root of the terms.
 
 Each term is measured on the row (or tensor) at hand, so it scales with it. An accumulator is float32 for every format
 that is not wider. The square root is the usual growth of independent roundings; a sum in TF32 or bfloat16 lies far
