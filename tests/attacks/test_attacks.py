@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,8 +21,8 @@ SAMPLE = ("clock_stopped", "thread_after_return", "by_pointer", "by_content_alia
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[suite.Suite]:
-    yield suite.Suite(tmp_path_factory.mktemp("attacks"))
+def bench(tmp_path_factory: pytest.TempPathFactory) -> suite.Suite:
+    return suite.Suite(tmp_path_factory.mktemp("attacks"))
 
 
 def test_there_are_enough_attacks_and_each_has_a_twin_that_must_pass() -> None:

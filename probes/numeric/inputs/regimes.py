@@ -100,7 +100,8 @@ def _scaled(low: float, high: float) -> Fill:
     """One scale for the whole tensor, drawn evenly over its logarithm: no threshold is left unvisited for long."""
 
     def fill(rng: np.random.Generator, shape: tuple[int, ...], tensor: Tensor) -> Array:
-        return _ordinary(rng, shape, tensor) * 10.0 ** rng.uniform(low, high)
+        values: Array = _ordinary(rng, shape, tensor) * 10.0 ** rng.uniform(low, high)
+        return values
 
     return fill
 

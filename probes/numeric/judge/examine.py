@@ -205,7 +205,7 @@ class Examination:
         raw, dtype = called.outputs[at], self.spec.outputs[at].dtype
         if dtype == "bool":
             return False
-        return raw[found.index].tobytes() == poison(raw.shape, dtype)[found.index].tobytes()
+        return bool(raw[found.index].tobytes() == poison(raw.shape, dtype)[found.index].tobytes())
 
     def _shrink(self, session: Session, case: Case) -> None:
         def fails(inputs: tuple[Array, ...], sizes: Sizes, slot: str) -> bool:

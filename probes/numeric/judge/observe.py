@@ -62,8 +62,8 @@ def _verdict(result: Result, spec: Spec) -> tuple[Verdict, str]:
         return Verdict.INCONCLUSIVE, f"right on the sizes it knows; no other size was tried: {hint}"
     worst = result.worst
     return Verdict.PASS, (
-        f"right in {result.cases} cases: at worst a relative error of {worst.relative:.1e} where {worst.allowed:.1e} is "
-        f"allowed ({spec.precision} promised)"
+        f"right in {result.cases} cases: worst relative error {worst.relative:.1e} where {worst.allowed:.1e} "
+        f"is allowed ({spec.precision} promised)"
     )
 
 

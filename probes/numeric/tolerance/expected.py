@@ -129,7 +129,8 @@ def _moved(value: Array, unit: float, smallest: float, rng: np.random.Generator)
         return value
     signs, nudges = (rng.integers(0, 2, value.shape) * 2 - 1 for _ in range(2))
     with np.errstate(all="ignore"):
-        return value + value * (signs * unit) + np.where(value == 0.0, 0.0, nudges * smallest)
+        moved: Array = value + value * (signs * unit) + np.where(value == 0.0, 0.0, nudges * smallest)
+    return moved
 
 
 def _output(value: object, spec: Result, sizes: Mapping[str, int]) -> Array:
