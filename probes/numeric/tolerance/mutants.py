@@ -92,8 +92,8 @@ def _coarser(expected: Expected) -> list[str]:
 
 
 def _tighter(claim: str, other: str) -> bool:
-    """Whether the claim promises clearly more than the other format can hold."""
-    return FORMATS[claim].digits >= FORMATS[other].digits + 2
+    """Whether the claim promises clearly more than the other format can hold: more than the slack takes up."""
+    return FORMATS[claim].digits >= FORMATS[other].digits + 6
 
 
 def _rows_changed(change: Callable[[Array], Array]) -> Callable[[Expected], Array]:
