@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 GOAL ?= at 4 concurrent requests, double the output tokens per second without changing the answers
 
-.PHONY: help demo test test-runs test-kill test-engine harness-tests bench-harness brain-tests bench-brain lab-slow-server check lint types contracts deps style format features bench-judge bench-load aa-demo case-3 kernel-tests static-tests lab-kv case-2 test-lab-kv bench-probe-overhead bench-trace events-tests trace-overhead report-tests tamper-table test-experiments case-1 clean
+.PHONY: help demo test test-runs test-kill test-engine harness-tests bench-harness brain-tests bench-brain lab-slow-server check lint types contracts deps style format features bench-judge bench-load aa-demo case-3 kernel-tests static-tests lab-kv case-2 test-lab-kv bench-probe-overhead bench-trace events-tests trace-overhead report-tests tamper-table test-experiments case-1 # attacks, operators: the numeric oracle (docs/numeric.md) attacks operators clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -23,7 +23,7 @@ demo: $(VENV)/core ## Tune a real inference server on this machine (about 10 min
 	$(BIN)/infra-agent run --stack demo --goal "$(GOAL)"
 
 test: $(VENV)/dev ## Run the tests, the real engine among them (installs the demo stack once)
-	$(BIN)/python -m pytest -m 'not engine and not slow and not runs' -n 2
+	$(BIN)/python -m pytest -m 'not engine and not slow and not runs and not kernels and not lab_kv' -n 2
 	$(BIN)/python -m pytest -m 'engine and not slow'
 
 test-runs: $(VENV)/dev ## Whole runs on the simulated engine: faults, kills, approvals, code, secrets (about 12 minutes)
@@ -37,6 +37,12 @@ harness-tests: $(VENV)/dev ## The requirements of the harness, one line each, wi
 
 bench-harness: $(VENV)/dev ## What the harness itself costs (RUN=runs/ID: in that run)
 	$(BIN)/python scripts/bench_harness.py $(RUN)
+
+attacks: $(VENV)/dev ## Every exploit and every honest twin in front of the numeric judge (about 2 minutes)
+	$(BIN)/python tests/attacks/suite.py
+
+operators: $(VENV)/dev ## Mutation test of the numeric oracle on known operators, with the tolerances that are weak
+	$(BIN)/python -m probes.numeric.operators
 
 test-engine: $(VENV)/dev ## The whole main job on the real engine, killed in the middle of a proof
 	$(BIN)/python -m pytest -m 'engine and slow'

@@ -116,9 +116,7 @@ Command = Annotated[
 Reference = Annotated[
     str | None, Option("--reference", help="FILE.py:NAME, a numpy function.", rich_help_panel=_NUMERIC)
 ]
-SpecFile = Annotated[
-    Path | None, Option("--spec", help="TOML file: what goes in and out.", rich_help_panel=_NUMERIC)
-]
+SpecFile = Annotated[Path | None, Option("--spec", help="TOML file: what goes in and out.", rich_help_panel=_NUMERIC)]
 Python = Annotated[
     str | None, Option("--python", help="The candidate's interpreter, with numpy.", rich_help_panel=_NUMERIC)
 ]

@@ -38,7 +38,7 @@ from probes.numeric.judge.verdict import Ask, judge  # noqa: E402
 
 NAIVE_TIMEOUT_S = 20.0
 TRUE_S = 0.02
-NOTES = Path("/tmp/infra-agent-attack-notes.npy")  # noqa: S108
+NOTES = Path("/tmp/infra-agent-attack-notes.npy")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +124,7 @@ def helpful_server() -> Iterator[str]:
     """Computes a softmax for whoever asks: an oracle outside the walls."""
 
     class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:  # noqa: N802
+        def do_POST(self) -> None:
             data = np.frombuffer(self.rfile.read(int(self.headers["Content-Length"])), np.float32).reshape(8, 256)
             e = np.exp(data - data.max(axis=-1, keepdims=True))
             body = (e / e.sum(axis=-1, keepdims=True)).astype(np.float32).tobytes()

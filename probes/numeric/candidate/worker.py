@@ -173,6 +173,7 @@ class Ghost:
         return getattr(self._real, name)
 
     def __call__(self, *args: Any, **options: Any) -> Any:
+        """Call it, or seem to."""
         self._engaged["calls"] += 1
         if self._how == "nothing":
             return _hollow(self._real, args, options)

@@ -17,6 +17,8 @@ from probes.numeric.precision import FORMATS, Array, is_float, read, rounded, st
 
 Fill = Callable[[np.random.Generator, tuple[int, ...], Tensor], Array]
 ORDINARY = "ordinary"
+ORDERED = frozenset({"sorted up", "sorted down"})
+"""Regimes in which partial sums grow beyond the result."""
 SCALES = ("tiny", "small", "large", "huge")
 
 
@@ -67,9 +69,7 @@ def _share(regime: str, shape: tuple[int, ...], rng: np.random.Generator) -> Arr
     return rng.uniform(0.0, 1.0, shape)
 
 
-def _whole(
-    tensor: Tensor, shape: tuple[int, ...], sizes: Sizes, regime: str, rng: np.random.Generator
-) -> Array:
+def _whole(tensor: Tensor, shape: tuple[int, ...], sizes: Sizes, regime: str, rng: np.random.Generator) -> Array:
     bound = size_of(tensor.below, sizes) if tensor.below is not None else 2
     if tensor.kind == "lengths":
         return _offsets(shape, bound, regime, rng)
@@ -100,7 +100,8 @@ def _scaled(low: float, high: float) -> Fill:
     """One scale for the whole tensor, drawn evenly over its logarithm: no threshold is left unvisited for long."""
 
     def fill(rng: np.random.Generator, shape: tuple[int, ...], tensor: Tensor) -> Array:
-        return _ordinary(rng, shape, tensor) * 10.0 ** rng.uniform(low, high)
+        values: Array = _ordinary(rng, shape, tensor) * 10.0 ** rng.uniform(low, high)
+        return values
 
     return fill
 

@@ -90,5 +90,3 @@ class Cache:
 
     def _path(self, key: str) -> Path:
         return self.directory / f"{key}.json"
-
-

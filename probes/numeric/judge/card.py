@@ -35,13 +35,18 @@ def _rows(document: Mapping[str, Json]) -> Iterator[tuple[str, str]]:
         survivors = strength["survivors"]
         yield "Kill rate", text + (f"; let through: {', '.join(survivors[:4])}" if survivors else "")
     for each in detail["tolerance"]:
-        yield "Tolerance", (
-            f"{each['output']} {each['allowed']:.2e} = 8 x max(own error {each['own_error']:.1e}, one rounding of "
-            f"the inputs {each['conditioning']:.1e}, of the result {each['result_rounding']:.1e}) "
-            f"+ accumulation {each['accumulation']:.1e} ({each['terms']} terms, {each['claim']})"
+        yield (
+            "Tolerance",
+            (
+                f"{each['output']} {each['allowed']:.2e} = 8 x max(own error {each['own_error']:.1e}, one rounding of "
+                f"the inputs {each['conditioning']:.1e}, of the result {each['result_rounding']:.1e}) "
+                f"+ accumulation {each['accumulation']:.1e} ({each['terms']} terms, {each['claim']})"
+            ),
         )
-    yield "Cost", f"{document['cost']['wall_s']:.2f} s, {document['cost']['requests']} calls" + (
-        f" · from the cache in {document['answered_s']:.3f} s" if document.get("cached") else ""
+    yield (
+        "Cost",
+        f"{document['cost']['wall_s']:.2f} s, {document['cost']['requests']} calls"
+        + (f" · from the cache in {document['answered_s']:.3f} s" if document.get("cached") else ""),
     )
 
 

@@ -31,7 +31,7 @@ from probes.numeric.judge.session import Called, Session, values_of
 from probes.numeric.judge.source import Source
 from probes.numeric.judge.spec import Sizes, Spec
 from probes.numeric.precision import FORMATS, Array, is_float, ulp_distance
-from probes.numeric.tolerance.derive import Derivation, derivation
+from probes.numeric.tolerance.derive import Derivation, allowed, derivation
 from probes.numeric.tolerance.expected import Expected, Reference
 from probes.numeric.tolerance.rules import CloseRule, DerivedRule, Difference, Rule
 from probes.numeric.tolerance.strength import Strength, Trials
@@ -40,6 +40,20 @@ DELAY_S = 0.3
 PAIRS = 6
 _CLEARLY = 2.0
 _FAULTS = {"nan": Kind.NAN, "infinity": Kind.INFINITY, "value": Kind.VALUE}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worst:
+    """The error of one tensor, relative to its size, and what was allowed there."""
+
+    relative: float
+    allowed: float
+    case: str
+
+    @property
+    def share(self) -> float:
+        """How much of what is allowed was used."""
+        return self.relative / self.allowed
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,8 +66,7 @@ class Result:
     seed: int = 0
     calls: list[float] = field(default_factory=list)
     round_trip_s: float = 0.0
-    worst: float = 0.0
-    worst_case: str = ""
+    worst: Worst = field(default_factory=lambda: Worst(relative=0.0, allowed=1.0, case=""))
     worst_ulp: float = 0.0
     cases: int = 0
     held_out: bool = False
@@ -160,15 +173,14 @@ class Examination:
         return None
 
     def _note(self, expected: Expected, got: Array, name: str) -> None:
-        """Keep the largest error seen, relative to the size of its tensor."""
+        """Keep the error that came closest to what is allowed."""
         if not is_float(expected.spec.dtype):
             return
-        error = np.where(expected.fit, np.abs(got - expected.exact), 0.0)
+        error = float(np.linalg.norm(np.where(expected.fit, got - expected.exact, 0.0)))
         size = float(np.linalg.norm(expected.exact[expected.fit]))
         if size > FORMATS[expected.spec.dtype].smallest_normal * 2**20:
-            relative = float(np.linalg.norm(error)) / size
-            if relative > self.result.worst:
-                self.result.worst, self.result.worst_case = relative, name
+            worst = Worst(relative=error / size, allowed=allowed(expected).tensor_norm / size, case=name)
+            self.result.worst = max(self.result.worst, worst, key=lambda each: each.share)
             ulps = np.where(expected.fit, ulp_distance(got, expected.exact, expected.spec.dtype), 0.0)
             self.result.worst_ulp = max(self.result.worst_ulp, float(ulps.max(initial=0.0)))
 
@@ -193,7 +205,7 @@ class Examination:
         raw, dtype = called.outputs[at], self.spec.outputs[at].dtype
         if dtype == "bool":
             return False
-        return raw[found.index].tobytes() == poison(raw.shape, dtype)[found.index].tobytes()
+        return bool(raw[found.index].tobytes() == poison(raw.shape, dtype)[found.index].tobytes())
 
     def _shrink(self, session: Session, case: Case) -> None:
         def fails(inputs: tuple[Array, ...], sizes: Sizes, slot: str) -> bool:
@@ -232,7 +244,9 @@ class Examination:
                 self._case(session, case)
                 counted = session.ask("engaged")
             if not counted.get("completed") or counted.get("completed") != counted.get("calls"):
-                text = f"{kernel} was called {counted.get('calls')} times and ended well {counted.get('completed')} times"
+                text = (
+                    f"{kernel} was called {counted.get('calls')} times and ended well {counted.get('completed')} times"
+                )
                 return Fault(kind=Kind.NOT_ENGAGED, message=text, case=case.trial.name)
             if self._same_without(kernel, case):
                 text = f"the result is the same when {kernel} does nothing"

@@ -23,6 +23,7 @@ import numpy as np
 from probes.numeric.precision import STORED, Array, is_float
 
 _HEADER_BYTES = 4096
+_NAN_BITS = {"bfloat16": 0x7FD5, "float16": 0x7ED5, "float32": 0x7FD5A53C, "float64": 0x7FFD5A5CA53C3AC5}
 _POISON = np.frombuffer(bytes.fromhex("5aa5c33ca55a3cc3") * 64, dtype=np.uint8)
 
 
@@ -72,10 +73,9 @@ class Shared:
 def poison(shape: tuple[int, ...], dtype: str) -> Array:
     """What an output holds before a call: NaN for floats, an unlikely pattern for whole numbers."""
     kind = STORED[dtype]
-    if dtype == "bfloat16":
-        return np.full(shape, 0x7FD5, dtype=kind)
     if is_float(dtype):
-        return np.full(shape, np.nan, dtype=kind)
+        # A NaN with a payload: one that a candidate makes by computing looks different.
+        return np.full(shape, _NAN_BITS[dtype], dtype=f"<u{kind.itemsize}").view(kind)
     if dtype == "bool":
         return np.zeros(shape, dtype=kind)
     size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize

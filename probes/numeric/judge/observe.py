@@ -60,10 +60,10 @@ def _verdict(result: Result, spec: Spec) -> tuple[Verdict, str]:
     if not result.held_out:
         hint = "give ranges under held_out, or say fixed_sizes = true"
         return Verdict.INCONCLUSIVE, f"right on the sizes it knows; no other size was tried: {hint}"
-    allowed = max((each.allowed for each in result.derivations), default=0.0)
+    worst = result.worst
     return Verdict.PASS, (
-        f"right in {result.cases} cases: largest relative error {result.worst:.2e}, allowed {allowed:.2e} "
-        f"({spec.precision} promised)"
+        f"right in {result.cases} cases: worst relative error {worst.relative:.1e} where {worst.allowed:.1e} "
+        f"is allowed ({spec.precision} promised)"
     )
 
 
@@ -79,7 +79,7 @@ def _where(fault: Fault | None, source: Source) -> Where:
 def _quantities(result: Result) -> tuple[Quantity, ...]:
     found = []
     if result.fault is None and result.derivations:
-        found.append(Quantity(name="largest_relative_error", value=result.worst, unit="1", n=result.cases))
+        found.append(Quantity(name="worst_relative_error", value=result.worst.relative, unit="1", n=result.cases))
         found.append(Quantity(name="largest_ulp_error", value=result.worst_ulp, unit="ULP", n=result.cases))
     if result.calls:
         calls = sorted(result.calls)
@@ -105,7 +105,7 @@ def _detail(result: Result, spec: Spec, runner: str) -> dict[str, Json]:
         "walls": runner,
         "seed": str(result.seed),
         "cases": result.cases,
-        "worst_case": result.worst_case,
+        "worst": asdict(result.worst),
         "strength": [asdict(each) | {"rate": each.rate} for each in result.strengths],
         "tolerance": [asdict(each) for each in result.derivations],
     }

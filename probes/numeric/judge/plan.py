@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from probes.numeric.inputs.regimes import ORDINARY, SCALES, draw, regimes
+from probes.numeric.inputs.regimes import ORDERED, ORDINARY, SCALES, draw, regimes
 from probes.numeric.judge.spec import Sizes, Spec
 from probes.numeric.precision import Array, is_float, rounded
 from probes.numeric.tolerance.expected import Reference
@@ -46,14 +46,15 @@ def one_case(spec: Spec, reference: Reference, slot: str, sizes: Sizes, rng: np.
 
 
 def make_trial(
-    spec: Spec, reference: Reference, sizes: Sizes, name: str, inputs: tuple[Array, ...], rng: np.random.Generator
-) -> Trial:
+    spec: Spec, reference: Reference, sizes: Sizes, name: str, inputs: tuple[Array, ...], rng: np.random.Generator,
+    *, ordered: bool = False,
+) -> Trial:  # fmt: skip
     """Inputs with what the reference says about them."""
     return Trial(
         name=name,
         sizes=sizes,
         inputs=inputs,
-        expected=reference.expect(inputs, sizes, rng),
+        expected=reference.expect(inputs, sizes, rng, ordered=ordered),
         rewrite=reference.rewrite(inputs, sizes, rng),
     )
 
@@ -62,7 +63,8 @@ def _case(
     spec: Spec, reference: Reference, slot: str, sizes: Sizes, regime: str, rng: np.random.Generator, what: str = ""
 ) -> Case:
     name = f"{', '.join(f'{k}={v}' for k, v in sizes.items())}: {regime}{what}"
-    trial = make_trial(spec, reference, sizes, name, draw(spec, sizes, regime, rng), rng)
+    inputs = draw(spec, sizes, regime, rng)
+    trial = make_trial(spec, reference, sizes, name, inputs, rng, ordered=regime in ORDERED)
     return Case(slot=slot, trial=trial)
 
 

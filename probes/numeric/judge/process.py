@@ -52,7 +52,7 @@ class CandidateProcess:
         command = self._runner.command(
             argv, env=self._env, directory=self._directory, readable=[WORKER.parent, *readable], hidden=hidden
         )
-        self._errors = tempfile.TemporaryFile()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115
         try:
             self._popen = subprocess.Popen(
                 list(command.argv), env=dict(command.env), cwd=self._directory, start_new_session=True,

@@ -37,12 +37,19 @@ class _Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Tensor(_Model):
-    """One tensor. `kind` says which values make sense; `below` bounds an index (a number or a symbol)."""
-
+class _Shaped(_Model):
     name: str = Field(pattern=r"^[A-Za-z_]\w*$")
     shape: tuple[Dimension, ...]
     dtype: str = "float32"
+
+    def at(self, sizes: Sizes) -> tuple[int, ...]:
+        """The shape for these sizes."""
+        return tuple(size_of(dimension, sizes) for dimension in self.shape)
+
+
+class Tensor(_Shaped):
+    """One tensor. `kind` says which values make sense; `below` bounds an index (a number or a symbol)."""
+
     kind: Kind = "normal"
     below: Dimension | None = None
     scale: float = Field(default=1.0, gt=0)
@@ -60,20 +67,13 @@ class Tensor(_Model):
             symbol_of(dimension)
         return self
 
-    def at(self, sizes: Sizes) -> tuple[int, ...]:
-        """The shape for these sizes."""
-        return tuple(size_of(dimension, sizes) for dimension in self.shape)
 
-
-class Result(_Model):
+class Result(_Shaped):
     """One output. The last `vector_axes` axes form one row that is judged by its own size (default: the last axis).
 
     `max_ulp`: a promise about every single element.
     """
 
-    name: str = Field(pattern=r"^[A-Za-z_]\w*$")
-    shape: tuple[Dimension, ...]
-    dtype: str = "float32"
     vector_axes: int | None = None
     max_ulp: float | None = Field(default=None, gt=0)
 
@@ -84,8 +84,6 @@ class Result(_Model):
         if self.vector_axes is not None and not 0 <= self.vector_axes <= len(self.shape):
             raise ValueError(f"{self.name}: vector_axes is {self.vector_axes}, the shape has {len(self.shape)} axes")
         return self
-
-    at = Tensor.at
 
     @property
     def row_axes(self) -> int:

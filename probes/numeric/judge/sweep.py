@@ -1,4 +1,4 @@
-"""The sweep behind `python -m probes.numeric.growth`: one candidate at several sizes, its error and the reference's own.
+"""The sweep behind `python -m probes.numeric.growth`: a candidate at several sizes, its error and the reference's.
 
 Exit codes: 0 it does not grow faster than the reference in its precision · 1 it does, or it cannot be told · 2 usage.
 
@@ -79,9 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         spec = load_spec(options.spec)
         ask = _ask(options, spec)
-        candidate, reference = sweep(
-            options.candidate, options.reference, spec, ask, options.python, PlainRunner()
-        )
+        candidate, reference = sweep(options.candidate, options.reference, spec, ask, options.python, PlainRunner())
     except (JudgeFailure, SpecError, ReferenceFailure, CandidateFailure) as error:
         sys.stderr.write(f"error: {one_line(str(error))}\n")
         return 2
@@ -98,7 +96,10 @@ def _show(ask: Sweep, candidate: Growth, reference: Growth, grows: bool | None) 
     rows = zip(candidate.sizes, candidate.errors, reference.errors, strict=True)
     lines = [f"{ask.size:>10}{'candidate':>12}{'reference':>12}   ({ask.regime}, {ask.repeats} repeats)"]
     lines += [f"{size:10g}{error:12.2e}{own:12.2e}" for size, error, own in rows]
-    lines += [f"Candidate  {candidate.sentence()}", f"Reference  {reference.sentence()} (float64 against its own precision)"]
+    lines += [
+        f"Candidate  {candidate.sentence()}",
+        f"Reference  {reference.sentence()} (float64 against its own precision)",
+    ]
     answer = {True: "grows faster than the reference", False: "does not grow faster", None: "cannot tell"}[grows]
     sys.stdout.write("\n".join([*lines, f"Verdict    {answer}"]) + "\n")
 

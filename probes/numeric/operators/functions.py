@@ -31,12 +31,14 @@ def layernorm(x: Array, weight: Array, bias: Array) -> Array:
     """Mean and variance of each row taken out."""
     centred = x - x.mean(axis=-1, keepdims=True)
     scale = 1 / np.sqrt((centred * centred).mean(axis=-1, keepdims=True) + x.dtype.type(1e-5))
-    return centred * scale * weight + bias
+    result: Array = centred * scale * weight + bias
+    return result
 
 
 def rmsnorm(x: Array, weight: Array) -> Array:
     """Root mean square of each row taken out."""
-    return x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + x.dtype.type(1e-6)) * weight
+    result: Array = x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + x.dtype.type(1e-6)) * weight
+    return result
 
 
 def groupnorm(x: Array) -> Array:
@@ -44,18 +46,21 @@ def groupnorm(x: Array) -> Array:
     groups = x.reshape(x.shape[0], 4, -1)
     centred = groups - groups.mean(axis=-1, keepdims=True)
     found = centred / np.sqrt((centred * centred).mean(axis=-1, keepdims=True) + x.dtype.type(1e-5))
-    return found.reshape(x.shape)
+    shaped: Array = found.reshape(x.shape)
+    return shaped
 
 
 def gelu(x: Array) -> Array:
     """The form with the hyperbolic tangent."""
     inner = x.dtype.type(math.sqrt(2 / math.pi)) * (x + x.dtype.type(0.044715) * x * x * x)
-    return x.dtype.type(0.5) * x * (1 + np.tanh(inner))
+    result: Array = x.dtype.type(0.5) * x * (1 + np.tanh(inner))
+    return result
 
 
 def silu(x: Array) -> Array:
-    """x times its logistic value."""
-    return x / (1 + np.exp(-x))
+    """X times its logistic value."""
+    result: Array = x / (1 + np.exp(-x))
+    return result
 
 
 def swiglu(x: Array, gate: Array) -> Array:
@@ -121,7 +126,8 @@ def topk_gate(x: Array) -> tuple[Array, Array]:
 
 def cross_entropy(logits: Array, target: Array) -> Array:
     """Negative log-likelihood of each target."""
-    return logsumexp(logits) - np.take_along_axis(logits, target[:, None], axis=-1)[:, 0]
+    result: Array = logsumexp(logits) - np.take_along_axis(logits, target[:, None], axis=-1)[:, 0]
+    return result
 
 
 def embedding(table: Array, tokens: Array) -> Array:

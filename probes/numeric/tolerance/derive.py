@@ -4,6 +4,8 @@
             + 2 · sqrt(terms of the longest sum) · roundoff of the accumulator · size, or conditioning if that is larger
             + the smallest normal number (hardware may flush below it)
 
+Where inputs are sorted, partial sums grow beyond the result: conditioning is then taken times the root of the terms.
+
 Each term is measured on the row (or tensor) at hand, so it scales with it. An accumulator is float32 for every format
 that is not wider. The square root is the usual growth of independent roundings; a sum in TF32 or bfloat16 lies far
 above it.
@@ -105,6 +107,7 @@ class _Table:
         self.claimed = FORMATS[expected.precision].unit_roundoff
         self.stored = FORMATS[expected.spec.dtype].unit_roundoff
         self.accumulate = accumulator(expected.precision).unit_roundoff
+        self.partial = math.sqrt(max(1, expected.terms)) if expected.ordered else 1.0
         self.growth = GROWTH * math.sqrt(max(1, expected.terms))
         self.smallest = max(
             FORMATS[expected.spec.dtype].smallest_normal, accumulator(expected.precision).smallest_normal
@@ -118,7 +121,7 @@ class _Table:
     def bound(self, sizes: _Sizes) -> Array:
         """The formula at the top of this module, without its last line."""
         one = np.maximum(np.maximum(sizes.own, sizes.moved), self.stored * sizes.exact)
-        conditioning = np.maximum(sizes.exact, sizes.moved / self.claimed)
+        conditioning = np.maximum(sizes.exact, self.partial * sizes.moved / self.claimed)
         bound: Array = SLACK * one + self.growth * self.accumulate * conditioning
         return bound
 

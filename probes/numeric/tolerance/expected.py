@@ -30,6 +30,7 @@ class ReferenceFailure(Exception):
 class Expected:
     """One output. `working`: the reference's value in the working format; `samples`: float64 results for inputs that
     were moved by one rounding each. `fit`: where exact and working values are finite and can be judged at all.
+    `ordered`: terms lie in an order in which partial sums grow as large as the sum of all magnitudes.
     """
 
     spec: Result
@@ -38,6 +39,7 @@ class Expected:
     exact: Array
     working: Array
     samples: tuple[Array, ...]
+    ordered: bool = False
 
     @property
     def fit(self) -> Array:
@@ -52,13 +54,16 @@ class Expected:
 
 class Reference:
     """A reference function and the spec that it fulfils. It is called with float64 or float32 arrays and must keep
-    their type, so that its own error can be seen."""
+    their type, so that its own error can be seen.
+    """
 
     def __init__(self, function: Function, spec: Spec) -> None:
         self._function = function
         self._spec = spec
 
-    def expect(self, inputs: Sequence[Array], sizes: Sizes, rng: np.random.Generator) -> tuple[Expected, ...]:
+    def expect(
+        self, inputs: Sequence[Array], sizes: Sizes, rng: np.random.Generator, *, ordered: bool = False
+    ) -> tuple[Expected, ...]:
         """Everything about one set of inputs (float64 and int64 arrays that the stored dtypes can hold)."""
         precision = self._spec.precision
         exact = self.values(inputs, sizes, "float64")
@@ -72,6 +77,7 @@ class Reference:
                 exact=exact[at],
                 working=rounded(working[at], result.dtype) if is_float(result.dtype) else working[at],
                 samples=tuple(sample[at] for sample in moved),
+                ordered=ordered,
             )
             for at, result in enumerate(self._spec.outputs)
         )
@@ -123,7 +129,8 @@ def _moved(value: Array, unit: float, smallest: float, rng: np.random.Generator)
         return value
     signs, nudges = (rng.integers(0, 2, value.shape) * 2 - 1 for _ in range(2))
     with np.errstate(all="ignore"):
-        return value + value * (signs * unit) + np.where(value == 0.0, 0.0, nudges * smallest)
+        moved: Array = value + value * (signs * unit) + np.where(value == 0.0, 0.0, nudges * smallest)
+    return moved
 
 
 def _output(value: object, spec: Result, sizes: Mapping[str, int]) -> Array:

@@ -41,7 +41,10 @@ class Difference:
 class Rule(Protocol):
     """Says what is wrong with an output, or None."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """As people write it."""
+        ...
 
     def refuse(self, expected: Expected, got: Array) -> Difference | None:
         """The first difference; None accepts."""

@@ -10,7 +10,9 @@ SIZES = [128, 256, 512, 1024, 2048]
 
 def law(exponent: float, noise: float = 0.1, repeats: int = 5, sizes: list[int] = SIZES) -> dict[float, list[float]]:
     rng = np.random.default_rng(7)
-    return measure(lambda size, _repeat: 1e-6 * size**exponent * float(np.exp(noise * rng.standard_normal())), sizes, repeats)
+    return measure(
+        lambda size, _repeat: 1e-6 * size**exponent * float(np.exp(noise * rng.standard_normal())), sizes, repeats
+    )
 
 
 @pytest.mark.parametrize("exponent", [-0.5, 0.5, 1.0, 2.0])

@@ -58,9 +58,12 @@ def test_a_candidate_that_hangs_is_ended_by_the_judges_clock(bench: Bench) -> No
 
 
 def test_memory_is_watched_from_outside_too(bench: Bench) -> None:
+    # Each child stays below the limit that it inherits; only together do they pass it.
+    program = "import time; a = bytearray(150 << 20); time.sleep(60)"
     body = (
         "import subprocess, sys; "
-        "subprocess.run([sys.executable, '-c', 'import time; a = bytearray(400 << 20); time.sleep(60)'])"
+        f"all = [subprocess.Popen([sys.executable, '-c', {program!r}]) for _ in range(3)]; "
+        "[each.wait() for each in all]"
     )
     found = bench.judge(body, limits={"call_s": 60.0, "memory_bytes": 200 << 20})
     assert found["signals"]["fault"] == "memory"
@@ -81,7 +84,7 @@ def test_a_right_function_passes_and_everything_behind_the_verdict_is_told(bench
     assert found["signals"] == {"fault": "", "kill_rate": 1.0}
     assert found["detail"]["walls"] == "no sandbox"
     assert found["detail"]["tolerance"][0]["allowed"] < 1e-4
-    assert {each["name"] for each in found["quantities"]} >= {"largest_relative_error", "call_s"}
+    assert {each["name"] for each in found["quantities"]} >= {"worst_relative_error", "call_s"}
 
 
 def test_a_known_verdict_is_answered_from_the_cache_until_something_changes(bench: Bench) -> None:
