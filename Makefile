@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 GOAL ?= at 4 concurrent requests, double the output tokens per second without changing the answers
 
-.PHONY: help demo test test-runs test-kill test-engine harness-tests bench-harness brain-tests bench-brain lab-slow-server check lint types contracts deps style format features bench-judge bench-load aa-demo case-3 kernel-tests static-tests lab-kv case-2 test-lab-kv bench-probe-overhead bench-trace events-tests trace-overhead report-tests tamper-table test-experiments case-1 # attacks, operators: the numeric oracle (docs/numeric.md) attacks operators clean
+.PHONY: help demo test test-runs test-kill test-engine harness-tests bench-harness brain-tests bench-brain lab-slow-server check lint types contracts deps style format features bench-judge bench-load aa-demo case-3 kernel-tests static-tests lab-kv case-2 test-lab-kv bench-probe-overhead bench-trace events-tests trace-overhead report-tests tamper-table test-experiments case-1 attacks operators clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
