@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 GOAL ?= at 4 concurrent requests, double the output tokens per second without changing the answers
 
-.PHONY: help demo test test-kill test-engine test-experiments harness-tests bench-harness check lint types contracts deps style format features bench-judge bench-load aa-demo clean
+.PHONY: help demo test test-runs test-kill test-engine test-experiments harness-tests bench-harness check lint types contracts deps style format features bench-judge bench-load aa-demo clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -23,8 +23,11 @@ demo: $(VENV)/core ## Tune a real inference server on this machine (about 10 min
 	$(BIN)/infra-agent run --stack demo --goal "$(GOAL)"
 
 test: $(VENV)/dev ## Run the tests, the real engine among them (installs the demo stack once)
-	$(BIN)/python -m pytest -m 'not engine and not slow' -n 2
+	$(BIN)/python -m pytest -m 'not engine and not slow and not runs' -n 2
 	$(BIN)/python -m pytest -m 'engine and not slow'
+
+test-runs: $(VENV)/dev ## Whole runs on the simulated engine: faults, kills, approvals, code, secrets (about 12 minutes)
+	$(BIN)/python -m pytest -m 'runs and not slow' -n 2 --dist worksteal
 
 test-kill: $(VENV)/dev ## Kill a run at every event, resume it, and compare it with one that was not killed
 	PYTHONPATH=tests $(BIN)/python -m simulated.boundaries

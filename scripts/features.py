@@ -72,7 +72,8 @@ def grade(row: dict[str, Any], cache: dict[str, tuple[bool, str]]) -> Result:
 
 def run(command: str) -> tuple[bool, str]:
     """Whether the command exits 0, and the last line it prints."""
-    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    env = {**os.environ, "PATH": path, "PYTEST_ADDOPTS": "-n 2"}
     try:
         done = subprocess.run(
             ["bash", "-c", command], cwd=ROOT, env=env, capture_output=True, text=True, timeout=TIMEOUT_S, check=False

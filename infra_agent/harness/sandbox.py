@@ -154,7 +154,7 @@ def _binds(
     What is only mentioned and lies in a writable directory stays writable; `readable` protects it there.
     """
     system = system_paths()
-    seen = visible_paths(argv, env, system=system, never=tuple(never_visible()), readable=readable)
+    seen = visible_paths(argv, env, system=system, never=tuple(never_visible()), readable=readable, covered=_OWN)
     inside = {path for path in seen if path not in readable and any(path.is_relative_to(each) for each in writable)}
     binds = {path: "--ro-bind" for path in seen if path not in inside} | {path: "--bind" for path in writable}
     hidden = [path for path in _OWN if path not in binds and any(path.is_relative_to(p) for p in (*system, *binds))]

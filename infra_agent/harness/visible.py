@@ -28,12 +28,13 @@ def visible_paths(
     system: Collection[Path],
     never: Collection[Path],
     readable: Sequence[Path] = (),
+    covered: Sequence[Path] = (),
 ) -> list[Path]:
     """Existing paths that the launch needs, outermost first; none below `system`, none that holds a `never` one.
 
     What is only mentioned in an argument or a variable must be a file or directory at least two levels deep. What
     `readable` names was named for this purpose, and stays in the list below an outer path too: something writable may
-    lie between them.
+    lie between them. So does what is named inside a `covered` directory: that one will be seen as empty.
     """
     mentioned = {path for path in _mentioned(argv, env) if len(path.parts) > 2 and (path.is_dir() or path.is_file())}
     named = {each for path in (*mentioned, *readable) for each in (path, path.resolve())}
@@ -41,7 +42,16 @@ def visible_paths(
     kept |= {
         path for place in kept & named for path in _behind_links(place, never) if _may_be_seen(path, system, never)
     }
-    return sorted(path for path in kept if path in readable or not any(parent in kept for parent in path.parents))
+    return sorted(path for path in kept if path in readable or not _comes_along(path, kept, covered))
+
+
+def _comes_along(path: Path, kept: Collection[Path], covered: Sequence[Path]) -> bool:
+    """Whether an outer path brings this one, with no covered directory between the two."""
+    outer = [parent for parent in path.parents if parent in kept]
+    for place in covered:
+        if path.is_relative_to(place):
+            outer = [parent for parent in outer if parent.is_relative_to(place)]
+    return bool(outer)
 
 
 def installation(program: Path) -> Iterator[Path]:

@@ -4,6 +4,7 @@ import json
 import os
 from pathlib import Path
 
+import pytest
 from simulated.stacks import attached_stack_file, run, stack_file
 
 
@@ -84,6 +85,7 @@ def broken_package(folder: Path, script: str) -> dict[str, str]:
     return {"PYTHONPATH": f"{package}:{os.environ.get('PYTHONPATH', Path.cwd())}"}
 
 
+@pytest.mark.requirement("E4")
 def test_a_machine_without_a_sandbox_is_refused_with_its_reason(tmp_path: Path) -> None:
     stack_file(tmp_path, {"continuous_batching": [True]})
     env = broken_package(tmp_path, "echo 'bwrap: No permissions to create new namespace' >&2; exit 1")

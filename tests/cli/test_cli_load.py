@@ -222,6 +222,7 @@ def test_results_of_one_run_each_are_not_compared(mock: MockProcess, tmp_path: P
     assert "because 1 of each: an interval needs at least 3 pairs" in plain.stdout
 
 
+@pytest.mark.runs
 def test_our_own_runs_in_turns_are_judged(mock: MockProcess, tmp_path: Path) -> None:
     fast, slow = Script(gap_s=0.002, chunks=(1,) * 40), Script(gap_s=0.008, chunks=(1,) * 40)
     for number in range(4):

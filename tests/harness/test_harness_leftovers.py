@@ -41,6 +41,7 @@ def abandoned(scratch: Path, walls: Walls) -> Iterator[psutil.Process]:
     engine = psutil.Process(process.pid)
     keeper = min((psutil.Process(pid) for pid in process.own_pids()), key=lambda each: each.create_time())
     keeper.kill()
+    assert eventually(lambda: not alive(keeper))
     try:
         yield engine
     finally:

@@ -32,6 +32,7 @@ from infra_agent.harness.sandbox import NO_WALLS, Walls, hold_walls
 from infra_agent.harness.server import serve
 from infra_agent.harness.watch import Watch
 
+pytestmark = pytest.mark.requirement("E3")
 MIB = 1 << 20
 FILL = "import time\nblock = b'x' * (200 << 20)\ntime.sleep(60)"
 FORK = "import os, time\nfor _ in range(200):\n    if os.fork() == 0:\n        time.sleep(60)\ntime.sleep(60)"

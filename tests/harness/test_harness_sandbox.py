@@ -46,6 +46,7 @@ def test_the_walls_say_what_they_hold(walls: Walls) -> None:
     assert "memory" in described["limits"]
 
 
+@pytest.mark.requirement("E4")
 def test_without_a_sandbox_only_when_asked() -> None:
     assert hold_walls(no_sandbox=True) is NO_WALLS
     assert "no sandbox" in NO_WALLS.as_dict()["detail"]
@@ -170,6 +171,7 @@ def test_secrets_do_not_pass_without_a_sandbox_either(tmp_path: Path, monkeypatc
     assert "HOME" in json.loads(line[4:])
 
 
+@pytest.mark.requirement("E4")
 def test_a_missing_binary_is_named_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "find_bwrap", lambda: None)
     with pytest.raises(SandboxUnavailable) as caught:
@@ -226,6 +228,16 @@ def test_the_interpreter_of_a_script_is_visible_and_a_shared_prefix_is_taken_by_
     for program in (script, prefix / "bin/python"):
         program.chmod(0o755)
     assert visible([str(script)]) == [prefix / "bin", prefix / "lib", script]
+
+
+def test_what_is_named_inside_a_covered_directory_is_listed_beside_the_path_that_would_bring_it(tmp_path: Path) -> None:
+    inner = tmp_path / "source/judge/part"
+    inner.mkdir(parents=True)
+    env = {"A": str(tmp_path / "source"), "B": str(inner)}
+    plain = visible_paths([], env, system=(), never=())
+    assert plain == [tmp_path / "source"]
+    beside = visible_paths([], env, system=(), never=(), covered=[tmp_path / "source/judge"])
+    assert beside == [tmp_path / "source", inner]
 
 
 def test_nothing_that_holds_a_hidden_directory_is_made_visible(tmp_path: Path) -> None:

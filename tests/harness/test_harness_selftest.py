@@ -21,6 +21,7 @@ from infra_agent.harness.planted import Bait, planted
 from infra_agent.harness.sandbox import NO_WALLS, Inspection, Walls, inspect_walls
 from infra_agent.harness.selftest import CannotStart, namespace_reason, try_walls
 
+pytestmark = pytest.mark.requirement("E4")
 ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: an ordinary user has nothing to keep here")
 EVERYTHING = ("--bind", "/", "/")
 SYSTEM_FILES = [["--ro-bind", "/etc/*", "/etc/*"], ["--symlink", ANY, ANY]]

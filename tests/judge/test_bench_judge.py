@@ -42,6 +42,7 @@ def published() -> dict[str, Any]:
     return figures
 
 
+@pytest.mark.runs
 def test_a_short_run_prints_every_table_and_ends_with_one_line_of_json(bench, capsys):
     code = bench.main(["--rows", "100", "--seed", "5"])
     printed = capsys.readouterr().out
