@@ -74,9 +74,9 @@ def faster(candidate: Growth, reference: Growth) -> bool | None:
     """Whether the candidate's error grows faster than the reference's own; None when it cannot be told."""
     if candidate.low is None or candidate.high is None or reference.low is None or reference.high is None:
         return None
-    if candidate.low > reference.high + FLAT:
+    if candidate.low > reference.high + FLAT / 3:
         return True
-    return False if candidate.high < reference.high + 2 * FLAT else None
+    return False if candidate.high < reference.high + FLAT else None
 
 
 def measure(error_at: Callable[[int, int], float], sizes: Sequence[int], repeats: int) -> dict[float, list[float]]:
