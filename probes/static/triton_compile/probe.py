@@ -46,7 +46,8 @@ def compile_kernels(wanted: Ask) -> list[Facts]:
     launches = _launches(wanted)
     request: dict[str, Json] = {
         "architectures": list(wanted.architectures), "cache": str(wanted.cache), "set": dict(wanted.given),
-        "variants": [dict(variant) for variant in wanted.variants], "paths": [*wanted.paths, *folders(wanted.call, wanted.kernel)],
+        "variants": [dict(variant) for variant in wanted.variants],
+        "paths": [*wanted.paths, *folders(wanted.call, wanted.kernel)],
         "kernel": wanted.kernel, "launches": launches,
     }  # fmt: skip
     try:

@@ -88,7 +88,7 @@ def test_reads_past_the_end_and_writers_of_one_address_are_found(python: str, ke
     found = observe_redundancy(python, f"{kernels}:call_wrong")
     assert found.verdict is Verdict.FAIL
     launch = found.detail["launches"][0]
-    assert launch["outside"] == [{"operand": "x", "line": 20, "direction": "load", "elements": 48}]
+    assert launch["outside"] == [{"operand": "x", "line": 19, "direction": "load", "elements": 48}]
     assert launch["races"][0]["kind"] == "written by several programs"
 
 
