@@ -17,8 +17,8 @@ from probes.numeric.precision import FORMATS, Array, is_float, read, rounded, st
 
 Fill = Callable[[np.random.Generator, tuple[int, ...], Tensor], Array]
 ORDINARY = "ordinary"
-ORDERED = frozenset({"sorted up", "sorted down"})
-"""Regimes in which partial sums grow beyond the result."""
+ORDERED = frozenset({"sorted up", "sorted down", "constant"})
+"""Regimes in which partial sums grow beyond the result, or every rounding goes the same way."""
 SCALES = ("tiny", "small", "large", "huge")
 
 

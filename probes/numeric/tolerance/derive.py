@@ -4,7 +4,7 @@
             + 2 · sqrt(terms of the longest sum) · roundoff of the accumulator · size, or conditioning if that is larger
             + the smallest normal number (hardware may flush below it)
 
-Where inputs are sorted, partial sums grow beyond the result: conditioning is then taken times the root of the terms.
+Where inputs are sorted or constant, roundings do not average out: that part is then taken times the root of the terms.
 
 Each term is measured on the row (or tensor) at hand, so it scales with it. An accumulator is float32 for every format
 that is not wider. The square root is the usual growth of independent roundings; a sum in TF32 or bfloat16 lies far
@@ -121,7 +121,7 @@ class _Table:
     def bound(self, sizes: _Sizes) -> Array:
         """The formula at the top of this module, without its last line."""
         one = np.maximum(np.maximum(sizes.own, sizes.moved), self.stored * sizes.exact)
-        conditioning = np.maximum(sizes.exact, self.partial * sizes.moved / self.claimed)
+        conditioning = self.partial * np.maximum(sizes.exact, sizes.moved / self.claimed)
         bound: Array = SLACK * one + self.growth * self.accumulate * conditioning
         return bound
 
