@@ -79,7 +79,7 @@ def test_the_compiler_says_what_each_precision_becomes_on_each_device(python: Pa
         assert reads[device]["default"] == reads[device]["tf32"] == "tf32"
         assert reads[device]["tf32x3"] == "tf32x3"
         assert reads[device]["ieee"] == "f32"
-        assert found[device]["tf32x3"]["counts"]["tf32"] == 3 * found[device]["tf32"]["counts"]["tf32"]
+        assert found[device]["tf32x3"]["counts"]["tf32"] >= 3 * found[device]["tf32"]["counts"]["tf32"]
     assert reads["gfx942"]["default"] == "tf32"
     assert reads["gfx942"]["tf32x3"] == reads["gfx90a"]["tf32x3"] == reads["gfx90a"]["tf32"] == "refused"
     assert reads["gfx90a"]["default"] == "f32"
