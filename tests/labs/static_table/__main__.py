@@ -23,8 +23,8 @@ from probes.static.triton_compile.probe import Ask, compile_kernels
 MODULES = (
     "fla.modules.l2norm", "fla.modules.layernorm", "fla.ops.utils.cumsum", "fla.ops.utils.softmax",
     "fla.ops.kda.gate", "fla.ops.kda.fused_recurrent", "fla.ops.common.chunk_h", "fla.ops.common.fused_recurrent",
-    "fla.ops.gated_delta_rule.fused_recurrent", "fla.ops.utils.pooling", "fla.modules.activations",
-    "fla.modules.rotary",
+    "fla.ops.gated_delta_rule.fused_recurrent", "fla.ops.utils.pooling",
+    "fla.modules.activations", "fla.modules.rotary",
 )  # fmt: skip
 WANTED = 20
 Figures = tuple[int, int, int, int]
