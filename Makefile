@@ -26,8 +26,8 @@ test: $(VENV)/dev ## Run the tests, the real engine among them (installs the dem
 	$(BIN)/python -m pytest -m 'not engine and not slow and not runs and not kernels and not lab_kv' -n 2
 	$(BIN)/python -m pytest -m 'engine and not slow'
 
-test-runs: $(VENV)/dev ## Whole runs on the simulated engine: faults, kills, approvals, code, secrets (about 12 minutes)
-	$(BIN)/python -m pytest -m 'runs and not slow' -n 2 --dist worksteal
+test-runs: $(VENV)/dev ## The longer tests: whole runs on a simulated engine, orphans, limits, attacks (about 20 minutes)
+	$(BIN)/python -m pytest -m 'runs and not slow and not engine and not kernels and not lab_kv' -n 2 --dist worksteal
 
 test-kill: $(VENV)/dev ## Kill a run at every event, resume it, and compare it with one that was not killed
 	PYTHONPATH=tests $(BIN)/python -m simulated.boundaries

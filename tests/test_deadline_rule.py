@@ -18,6 +18,17 @@ WITHOUT_LIMIT = {
     ("infra_agent/harness/command.py", "run.result"): "no wait: the result of a command that has ended",
     ("infra_agent/harness/selftest.py", "thrown.result"): "the attempts in that thread have deadlines of their own",
     ("probes/load/mock/server.py", "self._socket.accept"): "the socket does not block",
+    (
+        "infra_agent/mcp/scope.py",
+        "self._thread.submit(self._stack.close).result",
+    ): "the action, by its budget",
+    ("infra_agent/mcp/tools.py", "work.result"): "no wait: asyncio.wait said that it is done",
+    ("infra_agent/testing/scripted_llm.py", "threading.Event().wait"): "a server that serves until it is stopped",
+    ("probes/events/watch.py", "self._thread.join"): "its readings have time-outs, and the window its length",
+    ("probes/events/watch.py", "watching.wait"): "no wait of its own: the window ends by its clock",
+    ("probes/numeric/candidate/worker.py", "subprocess.run"): "in the candidate's process; the judge ends it",
+    ("probes/trace/gil/inside.py", "server.accept"): "a daemon thread inside the program, gone with it",
+    ("probes/trace/stalls.py", "self._thread.join"): "it sleeps a tick at most",
     ("probes/net/connector.py", "self._listener.accept"): "the socket does not block",
 }
 CLIENTS_WITH_OTHER_LIMITS = {

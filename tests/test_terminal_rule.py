@@ -13,6 +13,7 @@ pytestmark = pytest.mark.requirement("S3")
 MAY_WRITE = {"infra_agent/cli/output.py", "infra_agent/cli/narrator.py", "infra_agent/cli/streams.py"}
 SCRIPTS = {
     "infra_agent/harness/keeper.py": "runs as a process of its own; its output goes into the engine's log",
+    "infra_agent/testing/scripted_llm.py": "a command of its own: prints its address as JSON",
     "infra_agent/stack/data/convert_smollm2.py": "runs in the stack's environment; its output goes into a log",
 }
 WRITERS = {
@@ -23,12 +24,21 @@ WRITERS = {
 }  # fmt: skip
 CONSOLE = {"print", "print_json", "log", "rule", "input", "out", "print_exception", "status"}
 MARKUP = {"Text.from_markup", "rich.text.Text.from_markup", "Markdown", "rich.markdown.Markdown", "Panel", "render"}
-PROBE_COMMANDS = ("probes/load/__main__.py", "probes/numeric/answers.py")
+PROBE_COMMANDS = (
+    "probes/load/__main__.py", "probes/numeric/answers.py", "probes/capacity/roofline/__main__.py",
+    "probes/events/__main__.py", "probes/micro/redundancy/__main__.py", "probes/numeric/judge/__main__.py",
+    "probes/numeric/judge/sweep.py", "probes/numeric/operators/__main__.py", "probes/numeric/triton/__main__.py",
+    "probes/static/gil_scan/__main__.py", "probes/static/triton_compile/__main__.py", "probes/trace/gil/__main__.py",
+    "probes/trace/profile/__main__.py", "probes/trace/stalls_run.py",
+)  # fmt: skip
 PROBE_WORKERS = {
     "probes/load/mock_server.py": "a command of its own: prints its port",
     "probes/load/progress.py": "figures of its own, on standard error",
     "probes/numeric/oracle_worker.py": "writes to its parent's pipe",
     "probes/numeric/frames.py": "writes to a pipe",
+    "probes/kernels/inside.py": "writes to its parent's pipe",
+    "probes/numeric/candidate/worker.py": "writes to its parent's pipe",
+    "probes/trace/gil/inside.py": "writes to the socket of the probe that asked",
 }
 SINKS = ("sys.stdout.write", "sys.stderr.write", "stream.write", "Text", "Text.assemble")
 PIPES = {

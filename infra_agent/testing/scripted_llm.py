@@ -103,7 +103,7 @@ class ScriptedLlm:
         finally:
             server.shutdown()
             server.server_close()
-            thread.join()
+            thread.join(timeout=10)
 
 
 def is_check(body: Mapping[str, Any]) -> bool:

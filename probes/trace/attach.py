@@ -112,7 +112,7 @@ def _end(spy: subprocess.Popen[bytes]) -> None:
         spy.wait(STOP_S)
     except subprocess.TimeoutExpired:
         spy.kill()
-        spy.wait()
+        spy.wait(STOP_S)
 
 
 def _why(pid: int, said: str) -> str:

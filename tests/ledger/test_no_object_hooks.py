@@ -21,6 +21,8 @@ SOURCES = sorted(
 ALLOWED = {
     # Runs in the engine's own process, and compiles the engine's own sources to compare, not to run, them.
     "infra_agent/harness/inject/": {"compile()"},
+    # Compiles what a change would commit, to see that it is Python; nothing of it is run.
+    "infra_agent/publish/pull_request/branch.py": {"compile()"},
     # Scripts that start under -I -S, where nothing is on the path: each loads one file beside it, by a name of its own.
     "infra_agent/harness/inside.py": {"__import__()"},
     "infra_agent/harness/keeper.py": {"__import__()"},

@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None, *, out: TextIO | None = None) -> int
     try:
         if options.share is not None:
             _, said = worth_trying(options.share, options.factor, options.noise)
-            stream.write(said + "\n")
+            stream.write(clean(said) + "\n")
             return 0
         shape, device = read_shape(options.model), read_hardware(options.hardware)
         setting = Setting(

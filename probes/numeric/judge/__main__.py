@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stdout.write(escaped(json.dumps({"error": {"kind": "judge", "message": str(error)}})) + "\n")
         return 2
     lines = [escaped(json.dumps(document, ensure_ascii=False))] if options.json else map(clean, card(document))
-    sys.stdout.write("\n".join(lines) + "\n")
+    sys.stdout.write(clean("\n".join(lines), None) + "\n")
     return 0 if document["verdict"] == "pass" else 1
 
 

@@ -9,7 +9,6 @@ Not covered: several sizes at once.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from probes.clean import one_line
+from probes.clean import clean, one_line, to_json
 from probes.numeric.growth import Growth, faster, fit, measure
 from probes.numeric.inputs.regimes import ORDINARY, draw, regimes
 from probes.numeric.judge.faults import CandidateFailure, JudgeFailure
@@ -86,7 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     grows = faster(candidate, reference)
     if options.json:
         document = {"candidate": asdict(candidate), "reference": asdict(reference), "grows_faster": grows}
-        sys.stdout.write(json.dumps(document) + "\n")
+        sys.stdout.write(to_json(document) + "\n")
     else:
         _show(ask, candidate, reference, grows)
     return 0 if grows is False or (grows is None and candidate.tells == "flat") else 1
@@ -101,7 +100,7 @@ def _show(ask: Sweep, candidate: Growth, reference: Growth, grows: bool | None) 
         f"Reference  {reference.sentence()} (float64 against its own precision)",
     ]
     answer = {True: "grows faster than the reference", False: "does not grow faster", None: "cannot tell"}[grows]
-    sys.stdout.write("\n".join([*lines, f"Verdict    {answer}"]) + "\n")
+    sys.stdout.write(clean("\n".join([*lines, f"Verdict    {answer}"])) + "\n")
 
 
 def _both(trusted: Reference, spec: Spec, inputs: tuple[Array, ...], sizes: Sizes) -> tuple[list[Array], list[Array]]:

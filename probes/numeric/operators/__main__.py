@@ -9,13 +9,13 @@ Exit codes: 0 the derived tolerance is strong everywhere · 1 it is not · 2 usa
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from probes.clean import clean, one_line, to_json
 from probes.numeric.judge.plan import cases
 from probes.numeric.judge.spec import Spec
 from probes.numeric.operators.specs import OPERATORS
@@ -65,22 +65,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     known = {spec.name: (spec, function) for spec, function in OPERATORS}
     unknown = [name for name in options.operators if name not in known]
     if unknown:
-        sys.stderr.write(f"error: no operator {', '.join(unknown)}; there are {', '.join(known)}\n")
+        sys.stderr.write(f"error: no operator {one_line(', '.join(unknown))}; there are {', '.join(known)}\n")
         return 2
     rows = []
     for name in options.operators or known:
         row = weigh(*known[name], options.seed)
         rows.append(row)
         if not options.json:
-            sys.stdout.write("\n".join(_lines(row)) + "\n")
+            sys.stdout.write(clean("\n".join(_lines(row))) + "\n")
             sys.stdout.flush()
     weak = sum(len(row.weak) for row in rows)
     strong = all(row.derived.sufficient for row in rows)
     if options.json:
-        sys.stdout.write(json.dumps({"operators": [_document(row) for row in rows]}) + "\n")
+        sys.stdout.write(to_json({"operators": [_document(row) for row in rows]}) + "\n")
     else:
         text = f"{len(rows)} operators, {weak} of {len(rows) * len(FIXED)} fixed tolerances weak, none of them used"
-        sys.stdout.write(f"{text}; derived: {'strong everywhere' if strong else 'weak somewhere'}\n")
+        sys.stdout.write(clean(f"{text}; derived: {'strong everywhere' if strong else 'weak somewhere'}") + "\n")
     return 0 if strong else 1
 
 

@@ -13,7 +13,6 @@ Covered: any Triton kernel that the interpreter can run. Not covered: launching 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import runpy
 import sys
@@ -24,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from probes.clean import clean, one_line, to_json
 from probes.numeric.triton.arithmetic import Arithmetic
 from probes.numeric.triton.devices import DEVICES, SM_90, Device
 from probes.numeric.triton.policy import Policy
@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         message = f"{error.name} is not installed for {sys.executable}; use the interpreter of the kernels' environment"
     except (OSError, ValueError) as error:
         message = str(error)
-    sys.stderr.write(f"error: {message}\n")
+    sys.stderr.write(f"error: {one_line(message)}\n")
     return USAGE
 
 
@@ -80,7 +80,7 @@ def _legality(as_json: bool) -> int:
         device: {asked: {**asdict(one), "reads": one.reads} for asked, one in row.items()}
         for device, row in found.items()
     }
-    _write(json.dumps(document, indent=1) if as_json else table(found))
+    _write(to_json(document) if as_json else table(found))
     return 0
 
 
@@ -95,10 +95,10 @@ def _driven(options: argparse.Namespace) -> int:
         policy = policy.overriding(_overrides(options.override, run(policy)[1]))
     if options.command == "dots":
         rows = run(policy)[1].rows()
-        _write(json.dumps(rows, indent=1) if options.json else "\n".join(_dot_line(row) for row in rows))
+        _write(to_json(rows) if options.json else "\n".join(_dot_line(row) for row in rows))
         return 0
     done = sweep(run, policy)
-    _write(json.dumps(_sweep_document(done), indent=1) if options.json else _sweep_table(done))
+    _write(to_json(_sweep_document(done)) if options.json else _sweep_table(done))
     return 0
 
 
@@ -159,7 +159,7 @@ def _sweep_table(done: Sweep) -> str:
 
 
 def _write(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
+    sys.stdout.write(clean(text, None) + "\n")
 
 
 if __name__ == "__main__":

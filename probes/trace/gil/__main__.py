@@ -68,7 +68,7 @@ def launched(python: str, program: list[str]) -> Iterator[tuple[subprocess.Popen
                 process.wait(STOP_S)
             except subprocess.TimeoutExpired:
                 process.kill()
-                process.wait()
+                process.wait(STOP_S)
 
 
 def wait_for(agent: control.Agent, process: subprocess.Popen[bytes]) -> None:

@@ -79,6 +79,6 @@ def heard(process: subprocess.Popen[str]) -> list[float]:
         text, _ = process.communicate(timeout=ANSWER_S)
     except subprocess.TimeoutExpired:
         process.kill()
-        process.communicate()
+        process.communicate(timeout=ANSWER_S)
         raise
     return [float(late) for late in json.loads(text)]

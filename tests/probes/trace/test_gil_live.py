@@ -32,7 +32,8 @@ def test_a_thread_inside_is_late_when_native_code_keeps_the_gil_and_not_when_it_
     with running("released") as (_, agent):
         released = [float(late) for late in agent.beat(2)["late_s"]]
     assert {"MainThread", "sender", "probe-gil"} <= names
-    assert statistics.median(held) > 3 * statistics.median(released)
+    # Every other beat finds the lock free; the upper quarter does not.
+    assert statistics.quantiles(held)[2] > 3 * statistics.quantiles(released)[2]
 
 
 def test_the_holder_is_named_with_the_python_line_that_called_it() -> None:
