@@ -14,7 +14,6 @@ import pytest
 from infra_agent.stack.demo import prepare_demo
 from infra_agent.stack.model import Stack
 
-
 LONG = (
     "attacks", "cli/test_cli_doctor.py", "cli/test_cli_load.py", "cli/test_cli_review.py", "experiments",
     "harness/test_harness_command.py", "harness/test_harness_limits.py", "harness/test_harness_orphans.py",
