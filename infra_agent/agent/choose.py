@@ -107,6 +107,11 @@ def choose_brain(name: str | None, script: Path | None, flags: LlmFlags, environ
         return Choice(name="playbook", note=f"{why}, but {error.message}")
 
 
+def wanted_brain(name: str | None, flags: LlmFlags, environ: Mapping[str, str]) -> str:
+    """The brain that `choose_brain` would try first; no endpoint is asked."""
+    return name or ("llm" if _why(None, flags, environ) else "playbook")
+
+
 def resumed_choice(started: k.RunStarted, script: Path, flags: LlmFlags, environ: Mapping[str, str]) -> Choice:
     """The brain that the run began with; keys and header values come from outside again."""
     if started.brain != "llm":

@@ -100,12 +100,14 @@ def run(
     wanted, notes = read_goal(goal, budget, system.metrics)
     wanted = with_ceilings(wanted, max_usd, max_tokens, max_launches, max_disk)
     hide(stack_secrets(system))
-    if dry_run:
-        return _show(wanted, notes, source, system, as_json)
-    from infra_agent.agent.choose import choose_brain
+    from infra_agent.agent.choose import choose_brain, wanted_brain
     from infra_agent.agent.make import require_brain, require_price
 
-    chosen = choose_brain(brain, script, llm_flags(model, base_url, llm_timeout, llm_window, header), os.environ)
+    flags = llm_flags(model, base_url, llm_timeout, llm_window, header)
+    price_for(wanted_brain(brain, flags, os.environ), price, price_input, price_output)
+    if dry_run:
+        return _show(wanted, notes, source, system, as_json)
+    chosen = choose_brain(brain, script, flags, os.environ)
     require_brain(chosen)
     given = price_for(chosen.name, price, price_input, price_output)
     require_price(chosen, given)
