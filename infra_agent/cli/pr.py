@@ -205,12 +205,13 @@ def _token(host: str) -> str:
         if os.environ.get(variable):
             hide([os.environ[variable]])
             return os.environ[variable]
+    found: str | None = None
     try:
         import keyring
 
         found = keyring.get_password("infra-agent", HOSTS[host])
     except Exception:  # No package, or no store on this machine: each back end has errors of its own.
-        found = None
+        pass
     if not found:
         hint = f"set {TOKENS[host][0]}, or: keyring set infra-agent {HOSTS[host]}"
         raise ConfigError(f"no token for {host}", where="environment and keyring", hint=hint)
