@@ -135,7 +135,7 @@ events-tests: $(VENV)/dev ## Four made situations on real engines: the demo stac
 trace-overhead: $(VENV)/dev ## What an attached py-spy costs the demo stack's throughput
 	$(BIN)/python scripts/trace_overhead.py
 
-case-1: $(VENV)/dev ## A numerical defect in a real kernel: how it grows, the lines that cause it, the patch (420 MB once, then minutes)
+case-1: $(VENV)/dev ## A numerical defect in a real kernel: how it grows, the lines that cause it, the patch (450 MB once, then minutes)
 	PYTHONPATH=.:tests $(BIN)/python -m labs.kda_context_parallel.case
 
 clean: ## Remove environments and caches (runs are kept)

@@ -15,7 +15,7 @@ from typing import Any
 from infra_agent.cli.output import print_json, print_lines, print_notes
 from infra_agent.errors import ExitCode, UsageError
 from infra_agent.stack.cache import cache_dir
-from infra_agent.stack.kernel_env import prepare_kernel_env
+from infra_agent.stack.kernels import kernels_python
 from probes.base import Observation, Verdict
 
 _ROOFLINE_HINT = "infra-agent probe run roofline --model glm-5.2 --hardware H200 --devices 16 --weights fp8"
@@ -112,7 +112,7 @@ def roofline(said: Mapping[str, Any], as_json: bool) -> int:
 
 
 def _python(given: str) -> str:
-    return given or str(prepare_kernel_env(lambda text: print_notes([text])))
+    return given or kernels_python(lambda text: print_notes([text]))
 
 
 def _paths(given: Sequence[str]) -> tuple[str, ...]:

@@ -40,14 +40,21 @@ class Release:
 
 
 def kernels_recipe() -> Recipe:
-    """Triton 3.7.1 beside torch's CPU build. Sizes as seen on Linux with Python 3.11."""
+    """Triton 3.7.1 and a package of its kernels beside torch's CPU build. Sizes as seen on Linux, Python 3.11."""
     return Recipe(
         name="kernels",
-        requirements=("torch==2.13.0", "triton==3.7.1", "numpy==2.4.6", "einops==0.8.2", "packaging==26.4"),
+        requirements=(
+            "torch==2.13.0",
+            "triton==3.7.1",
+            "numpy==2.4.6",
+            "fla-core==0.5.2",
+            "einops==0.8.2",
+            "packaging==26.4",
+        ),  # fmt: skip
         cpu_index="https://download.pytorch.org/whl/cpu",
-        env_packages=14,
-        env_download_bytes=420_000_000,
-        env_disk_bytes=1_600_000_000,
+        env_packages=15,
+        env_download_bytes=450_000_000,
+        env_disk_bytes=1_900_000_000,
     )
 
 
@@ -57,6 +64,11 @@ def prepare_kernels(
     """The environment, and requirement → directory to put first on its path. Raises StackSetupError."""
     paths = prepare(kernels_recipe(), cache if cache is not None else cache_dir(), narrate, offline=offline)
     return paths, {release.requirement: _unpacked(release, paths, narrate, offline) for release in releases}
+
+
+def kernels_python(narrate: Callable[[str], None]) -> str:
+    """The environment's interpreter alone. Raises StackSetupError."""
+    return str(prepare_kernels((), narrate)[0].python)
 
 
 def _unpacked(release: Release, paths: PreparedPaths, narrate: Callable[[str], None], offline: bool) -> Path:

@@ -14,11 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from infra_agent.errors import StackSetupError
 from infra_agent.redact.known import is_secret
+from infra_agent.stack.recipe import Recipe
 
 if TYPE_CHECKING:
     import httpx
@@ -44,22 +45,6 @@ _NETWORK = re.compile(
 )
 _FULL = re.compile(r"No space left on device|Disk quota exceeded", re.IGNORECASE)
 _ABSENT = re.compile(r"No matching distribution found for (\S+)")
-
-
-class Wanted(Protocol):
-    """What pip is asked for, of any recipe."""
-
-    @property
-    def requirements(self) -> tuple[str, ...]:
-        """Packages with their pins."""
-
-    @property
-    def constraints(self) -> Path | None:
-        """A constraints file, if there is one."""
-
-    @property
-    def cpu_index(self) -> str | None:
-        """An index to prefer when the plain one would bring a build for graphics cards."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +129,7 @@ def failure(output: str, code: int, log: Path, *, doing: str, remove: Path) -> S
 
 
 def choose(
-    recipe: Wanted, pip: Sequence[str], report: Path, log: Path, narrate: Callable[[str], None]
+    recipe: Recipe, pip: Sequence[str], report: Path, log: Path, narrate: Callable[[str], None]
 ) -> tuple[list[str], Resolution]:
     """The install arguments and what they bring; the index without graphics-card builds is preferred."""
     constraints = ["--constraint", str(recipe.constraints)] if recipe.constraints else []

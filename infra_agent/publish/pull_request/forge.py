@@ -63,10 +63,6 @@ class Forge(Protocol):
         """The repository's default branch. ForgeError when it cannot be reached or written."""
         ...
 
-    def similar(self, words: str) -> list[str]:
-        """Open requests that hold these words, as `#number title`."""
-        ...
-
     def find(self, target: Target) -> Draft | None:
         """The open request for this branch."""
         ...

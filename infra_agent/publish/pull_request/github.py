@@ -16,7 +16,6 @@ from infra_agent.publish.pull_request.forge import Draft, Rest, Target, number_o
 
 API_URL = "https://api.github.com"
 VERSION = "2022-11-28"
-_MOST_SIMILAR = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,13 +33,6 @@ class GitHub:
         if isinstance(found, dict) and found.get("archived"):
             raise ForgeError(f"{self.repository} is archived: it takes no pull request", where=path)
         return text_of(found, "default_branch", path)
-
-    def similar(self, words: str) -> list[str]:
-        """Open pull requests with these words."""
-        query = {"q": f"repo:{self.repository} is:pr is:open {words}", "per_page": str(_MOST_SIMILAR)}
-        found = self.rest.ask("GET", "/search/issues", query=query)
-        items = found.get("items", []) if isinstance(found, dict) else []
-        return [f"#{item.get('number')} {item.get('title')}" for item in items if isinstance(item, dict)]
 
     def find(self, target: Target) -> Draft | None:
         """The open pull request from this branch."""

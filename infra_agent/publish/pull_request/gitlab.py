@@ -17,7 +17,6 @@ from infra_agent.publish.pull_request.forge import Draft, Rest, Target, number_o
 
 API_URL = "https://gitlab.com/api/v4"
 DRAFT = "Draft: "
-_MOST_SIMILAR = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,13 +32,6 @@ class GitLab:
         if isinstance(found, dict) and (found.get("archived") or found.get("merge_requests_enabled") is False):
             raise ForgeError(f"{self.project} takes no merge request", where=self._path)
         return text_of(found, "default_branch", self._path)
-
-    def similar(self, words: str) -> list[str]:
-        """Open merge requests with these words in title or description."""
-        query = {"state": "opened", "search": words, "per_page": str(_MOST_SIMILAR)}
-        found = self.rest.ask("GET", f"{self._path}/merge_requests", query=query)
-        rows = [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
-        return [f"!{row.get('iid')} {row.get('title')}" for row in rows]
 
     def find(self, target: Target) -> Draft | None:
         """The open merge request from this branch."""

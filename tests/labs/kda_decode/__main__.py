@@ -19,7 +19,7 @@ from labs.kda_decode import predict, study
 
 from infra_agent.errors import InfraAgentError
 from infra_agent.stack.cache import cache_dir
-from infra_agent.stack.kernel_env import prepare_kernel_env
+from infra_agent.stack.kernels import kernels_python
 from probes.kernels.process import KernelProbeError, ask
 from probes.static.triton_compile.table import lines, row
 
@@ -31,7 +31,7 @@ def main() -> int:
     options = _parser().parse_args()
     start = time.monotonic()
     try:
-        python = options.python or str(prepare_kernel_env(_note))
+        python = options.python or kernels_python(_note)
         with tempfile.TemporaryDirectory(prefix="kda-") as scratch:
             document = run(python, Path(options.cache or cache_dir() / "kernel-facts"), Path(scratch), options.seeds)
     except (KernelProbeError, InfraAgentError) as error:
@@ -118,10 +118,10 @@ def _grid(found: list[predict.Prediction]) -> None:
 
 def _device(python: str) -> str:
     try:
-        reply = ask(python, "probes.micro.bench.device_worker", {}, timeout_s=60)
+        reply = ask(python, "probes.kernels.device_worker", {}, timeout_s=60)
     except KernelProbeError as error:
         return f"not measured: {error.message}"
-    return f"{reply['name']} is here; measure with python -m probes.micro.bench"
+    return f"not measured: {reply['name']} is here, but this lab does not time kernels yet"
 
 
 def _say(text: str) -> None:

@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 from infra_agent.stack.cache import cache_dir
-from infra_agent.stack.kernel_env import prepare_kernel_env
+from infra_agent.stack.kernels import kernels_python
 from probes.kernels.process import KernelProbeError
 from probes.static.triton_compile.facts import Facts
 from probes.static.triton_compile.probe import Ask, compile_kernels
@@ -36,7 +36,7 @@ def main() -> int:
     parser.add_argument("--python", help="an interpreter with torch, triton and fla-core")
     parser.add_argument("--arch", default="sm_90")
     options = parser.parse_args()
-    python = options.python or str(prepare_kernel_env(note))
+    python = options.python or kernels_python(note)
     tell(f"{'kernel':<52}{'probe':>22}{'ptxas -v':>22}{'cuobjdump':>18}  same binary")
     tell(f"{'':<52}{'regs/spill st/ld/stack':>22}{'regs/spill st/ld/stack':>22}{'regs/stack':>18}")
     good = total = 0

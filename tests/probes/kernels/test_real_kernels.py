@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from infra_agent.stack.kernel_env import prepare_kernel_env
+from infra_agent.stack.kernels import kernels_python
 from probes.base import Verdict
 from probes.micro.redundancy.probe import observe as observe_redundancy
 from probes.static.triton_compile.probe import Ask, observe
@@ -51,7 +51,7 @@ def _note(text: str) -> None:
 
 @pytest.fixture(scope="module")
 def python() -> str:
-    return str(prepare_kernel_env(_note))
+    return kernels_python(_note)
 
 
 @pytest.fixture

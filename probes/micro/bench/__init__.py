@@ -1,1 +1,0 @@
-"""Times functions and kernels: interleaved, cold and warm, with the work of the timed calls checked."""
